@@ -25,7 +25,7 @@ from surgeon.indexing.scope import qualified
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import history, knows_domain, schema
-from surgeon.ops.walking import all_nodes, imports_of
+from surgeon.ops.walking import all_nodes, imports_of, label_of
 
 PLACES = 3  # nodes named for each unknown op
 
@@ -181,7 +181,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
             if why:
                 places = unknown.setdefault((domain, op), (why, []))[1]
                 if len(places) < PLACES:
-                    places.append(node.name or next(iter(node.output), ""))
+                    places.append(label_of(node))
     found.nodes = counts.total()
     for (domain, op), count in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1])):
         found.ops.setdefault(domain or "ai.onnx", {})[op] = count

@@ -11,7 +11,7 @@ import onnx
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Diagnostics
 from surgeon.listing import first_of
-from surgeon.ops.walking import nodes_of
+from surgeon.ops.walking import label_of, nodes_of
 from surgeon.shapes.facts import Facts
 from surgeon.validity.faults import Fault, Within, faults_of
 
@@ -35,13 +35,13 @@ def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
             reason = f"{fault.name!r} is read{where} and nothing makes it"
             help_ = "add it as an input or an initializer, or correct the name"
             together = f"tensors are read{where} that nothing makes"
-            found.add("model", spelled(fault.node), reason, at=_label(fault.node), helps=[help_], together=together)
+            found.add("model", spelled(fault.node), reason, at=label_of(fault.node), helps=[help_], together=together)
         elif fault.kind == "output not made":
             where = where or " of the graph"
             reason, together = f"nothing makes {fault.name!r}, an output{where}", f"outputs{where} are made by nothing"
             found.add("model", "", reason, helps=["name a tensor that a node makes"], together=together)
         elif fault.kind == "circle":
-            circle = [_label(node) for node in fault.around]
+            circle = [label_of(node) for node in fault.around]
             reason = f"nodes{where} need each other's outputs in a circle: {first_of(circle, 4)}"
             helps = ["have one of them read a tensor from outside the circle"]
             found.add("model", "", reason, at=circle[0], helps=helps)
@@ -91,12 +91,12 @@ def _dims(shape: Sequence[object] | None) -> str:
 
 
 def _tell_twice(fault: Fault, node: onnx.NodeProto, where: str, found: Diagnostics) -> None:
-    by = f"by {_label(fault.first)}" if fault.first is not None else "as an input or initializer"
+    by = f"by {label_of(fault.first)}" if fault.first is not None else "as an input or initializer"
     found.add(
         "model",
         "",
-        f"{fault.name!r} is made twice{where}, {by} and by {_label(node)}",
-        at=_label(node),
+        f"{fault.name!r} is made twice{where}, {by} and by {label_of(node)}",
+        at=label_of(node),
         helps=["rename one of them, and what reads it"],
         together=f"names are made twice{where}",
     )
@@ -109,11 +109,7 @@ def _rename(name: str, node: onnx.NodeProto, taken: set[str]) -> None:
     node.output[len(node.output) - 1 - list(node.output)[::-1].index(name)] = fresh
 
 
-def _label(node: onnx.NodeProto) -> str:
-    return str(node.name) or next((name for name in node.output if name), node.op_type)
-
-
 def _in(place: Within) -> str:
     if place.owner is not None:
-        return f" in a body of {_label(place.owner)}"
+        return f" in a body of {label_of(place.owner)}"
     return f" in function {place.function.domain}::{place.function.name}" if place.function is not None else ""

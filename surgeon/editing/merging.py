@@ -26,7 +26,7 @@ from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_held
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import imports_of, key_of, nodes_of
+from surgeon.ops.walking import imports_of, key_of, label_of, nodes_of
 from surgeon.upgrading.upgrade import plan, require_opset
 
 MERGE_CHECKS = ("model", "none")
@@ -274,7 +274,7 @@ def _require_alike(models: Sequence[Model], domain: str, first: int, second: int
             versions = [schema(domain, node.op_type, version) for version in (first, second)]
             since = {None if version is None else version.since_version for version in versions}
             if len(since) > 1 or None in since:
-                changed.append(f"{node.op_type} at {node.name or node.output[0]!r}")
+                changed.append(f"{node.op_type} at {label_of(node)!r}")
     if changed:
         raise GraphError(
             f"The models import {domain} in the versions {first} and {second}, and nothing tells that "

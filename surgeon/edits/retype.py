@@ -14,7 +14,7 @@ from surgeon.errors import RuleError, UsageError
 from surgeon.ops.attributes import dtype_name, dtype_number, type_string
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import free_names, graphs_of, imports_of
+from surgeon.ops.walking import free_names, graphs_of, imports_of, label_of
 
 CAST = ":cast"
 
@@ -98,7 +98,7 @@ class Retype(Edit):
             draft.claim.make(source, (source,), lambda array: array.astype(before))
             return ""
         if not self.cast:
-            who = needing.name or needing.output[0]
+            who = label_of(needing)
             raise UsageError(
                 f"{needing.op_type} at {who!r} reads {self.name!r} as {dtype_name(old)}, so a Cast must stand between; "
                 f"ask for it with {self.name}={self.dtype}{CAST}."

@@ -19,7 +19,7 @@ from surgeon.models.noise import CEILING
 from surgeon.models.options import CheckOptions, require_options
 from surgeon.models.trials import Trial, Trials
 from surgeon.ops.records import is_random
-from surgeon.ops.walking import holds_half
+from surgeon.ops.walking import holds_half, label_of
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
@@ -319,5 +319,5 @@ class ModelCheck:
         """Name a random operator of the main graph, if there is one, as the likely cause of answers that differ."""
         for node in self._skeleton.graph.node:
             if is_random(node):
-                return f" ({node.op_type} '{node.name or node.output[0]}' is random)"
+                return f" ({node.op_type} '{label_of(node)}' is random)"
         return ""

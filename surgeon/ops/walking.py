@@ -33,6 +33,11 @@ def key_of(function: FunctionProto) -> Key:
     return function.domain, function.name, function.overload
 
 
+def label_of(node: NodeProto) -> str:
+    """What to call a node when speaking to a person: its name, or that of its first output."""
+    return str(node.name) or next((name for name in node.output if name), node.op_type)
+
+
 def called_by(node: NodeProto) -> Key:
     """The key of the function that a node calls, if there is one."""
     return node.domain, node.op_type, node.overload

@@ -166,37 +166,35 @@ def unsupported(
 def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
     name = op.name()
     known = opsets_of(op, exporter)
+
+    def answer(opsets: Iterable[int], why: str, becomes: Iterable[str] = ()) -> ExporterSupport:
+        found = tuple(opsets)
+        return ExporterSupport(name, exporter, opset, opset in found, found, tuple(becomes), why)
+
     since = _registered_since(name)
-    if since is not None and since <= opset:
-        opsets = tuple(one for one in OPSETS[exporter] if one >= since or one in known)
-        why = f"{name} is registered by surgeon.torch.register."
-        return ExporterSupport(name, exporter, opset, True, opsets, (), why)
     if since is not None:
-        why = f"{name} is registered by surgeon.torch.register for opset {since} and above; register it at {opset}."
-        opsets = tuple(one for one in OPSETS[exporter] if one >= since)
-        return ExporterSupport(name, exporter, opset, False, opsets, (), why)
+        registered = f"{name} is registered by surgeon.torch.register"
+        if since <= opset:
+            return answer((one for one in OPSETS[exporter] if one >= since or one in known), f"{registered}.")
+        later = (one for one in OPSETS[exporter] if one >= since)
+        return answer(later, f"{registered} for opset {since} and above; register it at {opset}.")
     if opset in known:
-        return ExporterSupport(name, exporter, opset, True, known, (), f"The {exporter} exporter maps {name} itself.")
+        return answer(known, f"The {exporter} exporter maps {name} itself.")
+    pieces: Mapping[str, Sequence[int]] | None = {}
     if exporter == DYNAMO and is_taken_apart(op, opset):
         pieces = _pieces(op, opset)
-        if pieces is None:
-            why = (
-                f"torch takes {name} apart for the exporter, and into what depends on its arguments; ask "
-                "surgeon.torch.unsupported with a module that calls it, or export it as a placeholder."
-            )
-            return ExporterSupport(name, exporter, opset, False, known, (), why)
-        if pieces and set(pieces) != {name}:
-            everywhere = tuple(
-                one for one in OPSETS[exporter] if one in known or all(one in has for has in pieces.values())
-            )
-            listed = _listed(pieces)
-            if opset in everywhere:
-                why = f"The {exporter} exporter takes {name} apart into {listed}, and maps all of that."
-                return ExporterSupport(name, exporter, opset, True, everywhere, tuple(pieces), why)
-            missing = [one for one, has in pieces.items() if opset not in has]
-            why = reason(name, missing, everywhere, exporter, opset)
-            return ExporterSupport(name, exporter, opset, False, everywhere, tuple(pieces), why)
-    return ExporterSupport(name, exporter, opset, False, known, (), reason(name, [name], known, exporter, opset))
+    if pieces is None:
+        return answer(
+            known,
+            f"torch takes {name} apart for the exporter, and into what depends on its arguments; ask "
+            "surgeon.torch.unsupported with a module that calls it, or export it as a placeholder.",
+        )
+    if set(pieces) <= {name}:
+        return answer(known, reason(name, [name], known, exporter, opset))
+    everywhere = [one for one in OPSETS[exporter] if one in known or all(one in has for has in pieces.values())]
+    missing = [one for one, has in pieces.items() if opset not in has]
+    why = f"The {exporter} exporter takes {name} apart into {_listed(pieces)}, and maps all of that."
+    return answer(everywhere, reason(name, missing, everywhere, exporter, opset) if missing else why, pieces)
 
 
 def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str, opset: int) -> str:
@@ -322,4 +320,5 @@ def _onnx_op(op: str) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return " and ".join(filter(None, (", ".join(list(names)[:-1]), list(names)[-1])))
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
