@@ -8,10 +8,9 @@ from onnx import helper
 
 from surgeon import Graph, Tensor, dims, require
 from ._grouped import cap_of, grouped, require_grouped
-from ._layouts import HEADS_FIRST, heads_of_rows, in_dtype, size_of, spread_heads
 from ._masks import bias_of, fitted
 from ._matrices import apart, in_windows, queries
-from ._scores import Scores, without_nan
+from ._scores import Scores
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
@@ -81,13 +80,13 @@ def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any, made: A
     else:
         first = [perm[0], perm[2], perm[1], perm[3]]
         one = x if first == sorted(first) else g.transpose(x, perm=first)
-        rows = g.transpose(spread_heads(g, one, 1, heads, width), perm=HEADS_FIRST)
-    return in_dtype(g, g.reshape(rows, [0, 0, heads * width]), dtype, x.dtype)
+        rows = g.heads_first(g.repeated_heads(one, 1, heads, width))
+    return g.in_dtype(g.reshape(rows, [0, 0, heads * width]), dtype)
 
 
-def finished(g: Graph, m: Scores, made: Tensor, dtype: Any) -> Tensor:
-    """What an op of ONNX Runtime's made in a dtype, with the guard of the softmax behind it, in the result's dtype."""
-    return in_dtype(g, made if m.guarded is None else without_nan(g, made), result_dtype(m), dtype)
+def finished(g: Graph, m: Scores, made: Tensor) -> Tensor:
+    """What an op made, with the guard of the softmax behind it, in the result's dtype."""
+    return g.in_dtype(made if m.guarded is None else g.nan_to_zero(made), result_dtype(m))
 
 
 def fused(g: Graph, m: Core) -> Tensor:
@@ -96,19 +95,19 @@ def fused(g: Graph, m: Core) -> Tensor:
     GroupQueryAttention where scores are capped or have sinks, MultiHeadAttention elsewhere.
     """
     dtype, heads, scale = dtype_of(m), m.heads, scale_of(m)
-    bias = fitted(g, m, bias_of(g, m, dtype), m.kt.shape[-1], lambda: size_of(g, m.kt, m.kt.rank - 1))
+    bias = fitted(g, m, bias_of(g, m, dtype), m.kt.shape[-1], lambda: g.size_of(m.kt, m.kt.rank - 1))
     is_grouped = m.cap is not None or m.sink is not None
     if m.q.rank != 4:
         require(not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
         ours, keys, values = apart(g, m, m.kt, m.v, dtype)
     else:
-        ours = joined(g, m.q, HEADS_FIRST, heads, dtype, queries(g, m, dtype))
-        keys, values = (joined(g, x, perm, heads, dtype) for x, perm in ((m.kt, [0, 3, 1, 2]), (m.v, HEADS_FIRST)))
+        ours = joined(g, m.q, [0, 2, 1, 3], heads, dtype, queries(g, m, dtype))
+        keys, values = (joined(g, x, perm, heads, dtype) for x, perm in ((m.kt, [0, 3, 1, 2]), (m.v, [0, 2, 1, 3])))
     if is_grouped:
         require(m.columns == m.width, "GroupQueryAttention wants keys and values of one size")
         require_grouped(m.q.shape[2], m.kt.shape[3], m.columns)
         made = grouped(g, (ours, keys, values), bias, heads, heads, scale=scale, **cap_of(g, m, heads))[0]
     else:
         made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, num_heads=heads, scale=scale)
-    made = finished(g, m, made, dtype)
-    return heads_of_rows(g, made, heads, m.width) if m.q.rank == 4 else in_windows(g, m, made, m.v)
+    made = finished(g, m, made)
+    return g.split_heads(made, heads, m.width) if m.q.rank == 4 else in_windows(g, m, made, m.v)

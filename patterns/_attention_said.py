@@ -7,7 +7,6 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._counting import padding_of, require_told
-from ._layouts import heads_of_rows, in_dtype
 from ._nodes import Whole
 
 SAID = {"num_heads", "kv_num_heads", "q_num_heads", "scale", "softcap", "unidirectional", "is_causal", "causal"}
@@ -65,7 +64,7 @@ def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
     bias, is_condition = m.bias, m.bias is not None and m.bias.dtype == np.bool_
     if bias is not None:
         require(not is_standard or is_whole(bias, m.k), SHORT)
-        bias = bias if is_condition else in_dtype(g, bias, dtype)
+        bias = bias if is_condition else g.in_dtype(bias, dtype)
     padding = padding_of(g, m, dtype)
     if padding is not None:
         bias = padding if bias is None else g.add(bias, padding)
@@ -83,9 +82,9 @@ def projected(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, 
     width = m.weights.shape and m.weights.shape[1]
     require(isinstance(width, int), "the shape of the weights is unknown")
     size = width // 3
-    packed, weights, added = (in_dtype(g, x, dtype) for x in (m.q, m.weights, m.added))
+    packed, weights, added = (g.in_dtype(x, dtype) for x in (m.q, m.weights, m.added))
     parts = g.split(g.add(g.matmul(packed, weights), added), [size, size, size], axis=-1, outputs=3)
-    return [(heads_of_rows(g, x, heads, size // heads), size // heads) for x in parts]
+    return [(g.split_heads(x, heads, size // heads), size // heads) for x in parts]
 
 
 def read(g: Graph, m: Whole, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
@@ -94,15 +93,15 @@ def read(g: Graph, m: Whole, heads: int, groups: int, dtype: Any) -> list[tuple[
     sides = [x.shape[1::2] if x.rank == 4 else x.shape[2:] for x in (m.q, m.k, m.v)]
     require(all(isinstance(size, int) for side in sides for size in side), "the size of the heads is unknown")
     widths = [prod(side) for side in sides]
-    shifts = [None] * 3 if m.shifts is None else g.split(in_dtype(g, m.shifts, dtype), widths, axis=-1, outputs=3)
+    shifts = [None] * 3 if m.shifts is None else g.split(g.in_dtype(m.shifts, dtype), widths, axis=-1, outputs=3)
     parts = zip((m.q, m.k, m.v), (heads, groups, groups), widths, shifts, strict=True)
     return [(in_heads(g, x, own, width // own, dtype, shift), width // own) for x, own, width, shift in parts]
 
 
 def in_heads(g: Graph, x: Tensor, heads: int, columns: int, dtype: Any, shift: Tensor | None) -> Tensor:
     """[batch, heads, rows, columns] of heads that are joined, or that are so already, shifted."""
-    made = in_dtype(g, x, dtype)
+    made = g.in_dtype(x, dtype)
     if x.rank == 4:
         require(shift is None, "what is added to the heads of keys or values is not there")
         return made
-    return heads_of_rows(g, made if shift is None else g.add(made, shift), heads, columns)
+    return g.split_heads(made if shift is None else g.add(made, shift), heads, columns)

@@ -7,7 +7,6 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._attention_said import Said, said
-from ._layouts import in_dtype, rows_of_heads, size_of, spread_heads
 from ._masks import LOWEST, shows_rows
 from ._nodes import Whole
 from ._standard import seen
@@ -15,7 +14,7 @@ from ._standard import seen
 
 def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:
     """The result as the node gave it."""
-    return rows_of_heads(g, made, found.heads * found.columns) if found.is_joined else made
+    return g.joined_heads(made, found.heads * found.columns) if found.is_joined else made
 
 
 def as_onnx(g: Graph, m: Whole) -> Tensor:
@@ -33,7 +32,7 @@ def in_parts(g: Graph, m: Whole) -> Tensor:
     found = said(g, m, is_wide=True)
     copies = found.heads // found.groups
     keys, values = (
-        x if copies == 1 else spread_heads(g, x, found.groups, copies, columns)
+        x if copies == 1 else g.repeated_heads(x, found.groups, copies, columns)
         for x, columns in ((found.k, found.size), (found.v, found.columns))
     )
     require(found.scale >= 0, "the scores are multiplied by a negative number, which has no root")
@@ -45,11 +44,11 @@ def in_parts(g: Graph, m: Whole) -> Tensor:
     if found.bias is not None:
         scores = g.where(found.bias, scores, never) if found.is_condition else g.add(scores, found.bias)
     if found.is_causal:
-        sides = [size_of(g, x, 2) for x in (found.q, found.k)]
-        below = g.trilu(g.expand(np.ones(1, np.bool_), g.concat(*sides, axis=0)), upper=0)
+        sides = [g.size_of(x, 2) for x in (found.q, found.k)]
+        below = g.trilu(g.spread(g.literal(np.ones(1, np.bool_)), sides), upper=0)
         scores = g.where(below, scores, never)
     weights = g.softmax(scores, axis=-1)
     if m.standard is not None and (found.bias is not None or found.is_causal):
         weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
     made = g.matmul(weights, values)
-    return as_given(g, in_dtype(g, made, m.q.dtype, found.dtype), found)
+    return as_given(g, g.in_dtype(made, m.q.dtype), found)

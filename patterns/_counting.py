@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._layouts import size_of
 from ._nodes import Whole
 
 FILTER = -10000.0  # what is added to the scores of padding where the node does not say (ORT contrib ops, Attention-1)
@@ -40,7 +39,7 @@ def padding_of(g: Graph, m: Whole, dtype: Any) -> Tensor | None:
     if index is None:
         return None
     require(index.rank in (1, 2), "the shape of the padding mask is unknown")
-    rows, columns = (size_of(g, x, x.rank - 2) for x in (queries, keys))
+    rows, columns = (g.size_of(x, x.rank - 2) for x in (queries, keys))
     if index.rank == 1:
         require(index.shape == queries.shape[:1], "the padding mask tells more than how many keys count")
         last = g.squeeze(g.cast(columns, to="int32"), [0])
@@ -51,6 +50,4 @@ def padding_of(g: Graph, m: Whole, dtype: Any) -> Tensor | None:
         counts = g.cast(index, to="bool")
     low = np.array(m.attributes.get("mask_filter_value", FILTER), dtype)
     bias = g.unsqueeze(g.where(counts, np.zeros((), dtype), low), [1, 2])
-    one = np.ones(1, np.int64)
-    made: Tensor = g.expand(bias, g.concat(one, one, rows, one, axis=0))
-    return made
+    return g.spread(bias, [1, 1, rows, 1])

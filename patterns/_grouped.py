@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._layouts import size_of
 from ._scores import Scores
 
 
@@ -43,9 +42,9 @@ def grouped(
     is hidden.
     """
     q, keys, values = parts
-    rows = size_of(g, keys, 1) if past is None else g.add(size_of(g, past[0], 2), size_of(g, keys, 1))
+    rows = g.size_of(keys, 1) if past is None else g.add(g.size_of(past[0], 2), g.size_of(keys, 1))
     count = g.cast(rows, to="int32")
-    last = g.expand(g.sub(count, np.array([1], np.int32)), size_of(g, keys, 0))
+    last = g.expand(g.sub(count, np.array([1], np.int32)), g.size_of(keys, 0))
     told |= {"seqlens_k": last, "total_sequence_length": g.squeeze(count, [0]), "attention_bias": bias}
     told |= {} if past is None else {"past_key": past[0], "past_value": past[1]}
     told = {"causal": 0, **told, "num_heads": heads, "kv_num_heads": groups}

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require
-from ._layouts import reshaped
 from ._moments import channels, has_shape_of, normalised, per_channel, require_spatial, scaled_and_shifted
 
 
 def restored(g: Graph, x: Tensor, y: Tensor, scale: Constant, bias: Constant) -> Tensor:
     """y in the shape of x, perhaps with a scale and a bias for each channel."""
-    whole = g.any_of(g.reshape(y, g.shape(x)), g.such_that(reshaped(g, y), has_shape_of, x))
+    whole = g.any_of(g.reshape(y, g.shape(x)), g.such_that(g.reshaped(y), has_shape_of, x))
     return scaled_and_shifted(g, whole, scale, bias)
 
 
@@ -25,14 +24,14 @@ def by_instances(
     g: Graph, x: Tensor, scale: Constant, bias: Constant, ones: Constant, zeros: Constant, epsilon: float
 ) -> Tensor:
     """Reshape, InstanceNormalization, Reshape, Mul and Add, as both exporters of torch write it."""
-    groups = g.capture("groups", reshaped(g, x))
+    groups = g.capture("groups", g.reshaped(x))
     one, zero = g.such_that(ones, is_all, 1.0), g.such_that(zeros, is_all, 0.0)
     return restored(g, x, g.instance_normalization(groups, one, zero, epsilon=epsilon), scale, bias)
 
 
 def by_moments(g: Graph, x: Tensor, scale: Constant, bias: Constant, axes: list[int], epsilon: float) -> Tensor:
     """Reshape, (x − mean) / √(variance + ε) over each group, Reshape, Mul and Add."""
-    return restored(g, x, normalised(g, g.capture("groups", reshaped(g, x)), axes, epsilon), scale, bias)
+    return restored(g, x, normalised(g, g.capture("groups", g.reshaped(x)), axes, epsilon), scale, bias)
 
 
 def standard_node(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:

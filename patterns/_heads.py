@@ -3,7 +3,6 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require
-from ._layouts import ABSENT, joined, reshaped
 
 MEANT = {"num_heads", "scale", "mask_filter_value"}  # attributes that mean the same whatever the rows stand for
 
@@ -11,17 +10,20 @@ MEANT = {"num_heads", "scale", "mask_filter_value"}  # attributes that mean the 
 class Heads(Captures):
     """Keys or values, of which each head may be copied for several of queries.
 
-    x: the heads themselves.  joined: they beside each other in one axis.  copies, spread: they, each several times, and
-    these as heads of their own.
+    x: the heads themselves.  joined: they beside each other in one axis.  spread: they, each several times.
     """
 
     x: Tensor = dims("batch heads rows columns")
-    copies: Tensor = dims("batch heads number rows columns", default=ABSENT)
-    spread: Tensor = dims("batch heads*number rows columns", default=ABSENT)
-    joined: Tensor = dims("batch rows heads*columns", default=ABSENT)
+    spread: Tensor | Any = dims("batch copies rows columns", default=None)
+    joined: Tensor | Any = dims("batch rows heads*columns", default=None)
     heads: int
     columns: Any
-    number: int = 1
+    copies: int = 0
+
+    @property
+    def number(self) -> int:
+        """How often each head is there."""
+        return self.copies // self.heads or 1
 
 
 class Cache(Heads):
@@ -47,8 +49,8 @@ class OverHeads(Captures):
     q: Tensor
     k: Heads
     v: Heads
-    bias: Tensor = ABSENT
-    standard: Tensor = ABSENT
+    bias: Tensor | Any = None
+    standard: Tensor | Any = None
     attributes: dict[str, Any]
 
 
@@ -67,14 +69,13 @@ def behind(g: Graph, m: Cache) -> Tensor:
 
 def copied(g: Graph, m: Heads) -> Tensor:
     """Each head several times, one copy after the other."""
-    m.copies = g.expand(g.unsqueeze(m.x, [2]), g.any_tensor())
-    m.spread = reshaped(g, m.copies)
+    m.spread = g.repeated_heads(m.x)
     return m.spread
 
 
 def maybe_joined(g: Graph, x: Tensor) -> Tensor:
     """Heads as they are, or beside each other in the last axis."""
-    return g.any_of(x, joined(g, x))
+    return g.any_of(x, g.joined_heads(x))
 
 
 def of_copies(g: Graph, m: OverHeads) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
-from ._layouts import size_of, spread_to
 from ._scores import Scores
 
 LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below
@@ -73,7 +72,7 @@ def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor
     is_row = [side == (1, sides[1]) for side in own]
     if m.q.rank == 4 and any(is_whole) and all(map(any, zip(is_whole, is_row, strict=True))):
         return shaped
-    return spread_to(g, shaped, size_of(g, m.q, m.q.rank - 2), count())
+    return g.spread(shaped, [1, 1, g.size_of(m.q, m.q.rank - 2), count()])
 
 
 def number_of(m: Scores, dtype: Any) -> Any:

@@ -6,7 +6,6 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
-from ._layouts import in_dtype
 from ._masks import DROWNS, hides_more, shows_rows
 from ._scores import Scores
 
@@ -39,8 +38,7 @@ def apart(g: Graph, m: Scores, kt: Tensor, v: Tensor, dtype: Any) -> list[Tensor
     """Queries, keys and values in a dtype; where heads of windows have an axis of their own, these as one batch."""
     *ahead, last, end = range(m.q.rank)
     turned = g.transpose(kt, perm=[*ahead, end, last])
-    parts = ((queries(g, m, dtype), m.q), (turned, kt), (v, v))
-    found = [in_dtype(g, made, dtype, x.dtype) for made, x in parts]
+    found = [g.in_dtype(x, dtype) for x in (queries(g, m, dtype), turned, v)]
     if m.q.rank < 5:
         return found
     sides = (m.q.shape[3:], kt.shape[:2:-1], v.shape[3:])

@@ -3,7 +3,6 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor
-from ._layouts import ABSENT
 
 
 class Whole(Captures):
@@ -16,19 +15,19 @@ class Whole(Captures):
     """
 
     q: Tensor
-    k: Tensor = ABSENT
-    v: Tensor = ABSENT
-    weights: Tensor = ABSENT
-    added: Tensor = ABSENT
-    bias: Tensor = ABSENT
-    shifts: Tensor = ABSENT
-    index: Tensor = ABSENT
-    last: Tensor = ABSENT
-    less: Tensor = ABSENT
-    total: Tensor = ABSENT
-    past_key: Tensor = ABSENT
-    past_value: Tensor = ABSENT
-    standard: Tensor = ABSENT
+    k: Tensor | Any = None
+    v: Tensor | Any = None
+    weights: Tensor | Any = None
+    added: Tensor | Any = None
+    bias: Tensor | Any = None
+    shifts: Tensor | Any = None
+    index: Tensor | Any = None
+    last: Tensor | Any = None
+    less: Tensor | Any = None
+    total: Tensor | Any = None
+    past_key: Tensor | Any = None
+    past_value: Tensor | Any = None
+    standard: Tensor | Any = None
     attributes: dict[str, Any]
 
     @property
@@ -44,13 +43,13 @@ class Whole(Captures):
         return {} if self.past_key is None else {**past, "outputs": 3}
 
 
-def multi_head(g: Graph, m: Whole, bias: Tensor | None = None, **more: Any) -> Any:
+def multi_head(g: Graph, m: Whole, bias: Any = None, **more: Any) -> Any:
     """What MultiHeadAttention makes; behind a past keys and values for the next step too."""
     made = g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **m.past, **{**m.attributes, **more})
     return made if m.past else [made]
 
 
-def group_query(g: Graph, m: Whole, bias: Tensor | None = None, **more: Any) -> Any:
+def group_query(g: Graph, m: Whole, bias: Any = None, **more: Any) -> Any:
     """What GroupQueryAttention makes, with keys and values for the next step."""
     told: dict[str, Any] = {"seqlens_k": m.last, "total_sequence_length": m.total, "attention_bias": bias, "outputs": 3}
     return g.ms_group_query_attention(m.q, m.k, m.v, **{**told, **m.past, **m.attributes, **more})

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._layouts import size_of, spread_to
 from ._projections import Layer, Projection
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -48,6 +47,6 @@ def whole(g: Graph, m: Layer, made: Sequence[Projection], sizes: Sequence[int], 
         require(isfinite(scale) and np.float32(scale) != 0, "a scale of 0 means another to ONNX Runtime")
         attributes["scale"] = scale
     packed = g.literal(biases(made, m.x.dtype))  # also where all are zeros: the CPU's kernel needs them
-    rows = None if m.mask is None else size_of(g, x, 1)
-    bias = m.bias if rows is None else spread_to(g, m.mask, rows, rows)
+    rows = None if m.mask is None else g.size_of(x, 1)
+    bias = m.bias if rows is None else g.spread(m.mask, [1, 1, rows, rows])
     return g.ms_attention(x, weights(g, made), packed, attention_bias=bias, **attributes)

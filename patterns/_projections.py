@@ -5,7 +5,6 @@ from operator import attrgetter
 from typing import Any
 
 from surgeon import Captures, Constant, Graph, Tensor, dims, require
-from ._layouts import ABSENT, HEADS_FIRST, reshaped
 
 NAMES = ("queries", "keys", "values")
 parts_of = attrgetter("q", "k", "v")
@@ -14,16 +13,15 @@ parts_of = attrgetter("q", "k", "v")
 class Part(Captures):
     """Queries, keys or values, and the heads that they come as.
 
-    begin: where they are cut out of a projection.  split: heads behind the rows, in one axis with the batch where rows
+    split: heads behind the rows, in one axis with the batch where rows
     come first.  apart, turned: heads before the rows, or before columns and these.  joined: these as rows again.
     """
 
-    made: Tensor = dims("batch rows columns", default=ABSENT)
-    begin: Tensor = ABSENT
-    split: Tensor = dims("batch rows heads size", "rows _ size", default=ABSENT)
-    apart: Tensor = dims("batch heads rows size", default=ABSENT)
-    turned: Tensor = dims("batch heads size rows", default=ABSENT)
-    joined: Tensor = dims("batch rows heads*size", default=ABSENT)
+    made: Tensor | Any = dims("batch rows columns", default=None)
+    split: Tensor | Any = dims("batch rows heads size", "rows _ size", default=None)
+    apart: Tensor | Any = dims("batch heads rows size", default=None)
+    turned: Tensor | Any = dims("batch heads size rows", default=None)
+    joined: Tensor | Any = dims("batch rows heads*size", default=None)
     batch: Any = None
     rows: Any = None
     heads: Any = None
@@ -37,9 +35,9 @@ class Projection(Part):
     """
 
     w: Constant = dims("inputs outputs")
-    b: Constant = ABSENT
-    flat: Tensor = dims("_ inner", default=None)
-    by_turned: Tensor = ABSENT
+    b: Constant | Any = None
+    flat: Tensor | Any = dims("_ inner", default=None)
+    by_turned: Tensor | Any = None
     inner: Any = None
 
 
@@ -50,9 +48,9 @@ class Layer(Captures):
     """
 
     x: Tensor = dims("batch rows inner")
-    factor: float = ABSENT
-    mask: Tensor = ABSENT
-    bias: Tensor = ABSENT
+    factor: float | Any = None
+    mask: Tensor | Any = None
+    bias: Tensor | Any = None
     attributes: dict[str, Any]
     batch: Any
     rows: Any
@@ -66,16 +64,16 @@ class OneProjection(Layer):
     q: Part
     k: Part
     v: Part
-    five: Tensor = dims("batch rows 3 _ _", default=ABSENT)
-    lifted: Tensor = dims("1 batch rows 3 _", default=ABSENT)
+    five: Tensor | Any = dims("batch rows 3 _ _", default=None)
+    lifted: Tensor | Any = dims("1 batch rows 3 _", default=None)
 
 
 def linear(g: Graph, x: Tensor, m: Projection) -> Tensor:
     """x @ w, perhaps + b, perhaps as a Gemm of the rows of all batches, w perhaps transposed."""
     product = g.matmul(x, m.w)
-    m.flat = g.shared(reshaped(g, x))
+    m.flat = g.shared(g.reshaped(x))
     m.by_turned = g.any_of(g.gemm(m.flat, m.w, m.b, transB=1), g.gemm(m.flat, m.w, transB=1))
-    flat = reshaped(g, g.any_of(g.gemm(m.flat, m.w, m.b), g.gemm(m.flat, m.w), m.by_turned))
+    flat = g.reshaped(g.any_of(g.gemm(m.flat, m.w, m.b), g.gemm(m.flat, m.w), m.by_turned))
     m.made = g.any_of(g.add(product, m.b), product, g.add(flat, m.b), flat)
     return m.made
 
@@ -98,7 +96,7 @@ def attend(g: Graph, m: Layer, q: Tensor, k: Tensor, v: Tensor) -> Any:
 
 def maybe_apart(g: Graph, m: Part, rows: Tensor) -> Tensor:
     """Rows, or the heads that they are split into."""
-    m.apart = g.transpose(reshaped(g, rows), perm=HEADS_FIRST)
+    m.apart = g.heads_first(g.reshaped(rows))
     return g.any_of(rows, m.apart)
 
 

@@ -1,15 +1,16 @@
 """What is turned by a rotary embedding, by what, and how: the patterns of its rule."""
 
+from typing import Any
+
 from surgeon import Captures, Graph, Tensor
-from ._layouts import ABSENT
 from ._rotary_parts import HALVES, NEIGHBOURS, Heads, Parts
 
 
 class Table(Captures):
     """Cosines or sines: of half a head, or of whole heads, and then each column stands twice."""
 
-    half: Tensor = ABSENT
-    whole: Tensor = ABSENT
+    half: Tensor | Any = None
+    whole: Tensor | Any = None
 
 
 class Rotary(Heads):
@@ -19,10 +20,10 @@ class Rotary(Heads):
     turn the other way.  y: what is made, where that may have another shape.
     """
 
-    y: Tensor = ABSENT
-    backwards: Tensor = ABSENT
-    front: Tensor = ABSENT
-    behind: Tensor = ABSENT
+    y: Tensor | Any = None
+    backwards: Tensor | Any = None
+    front: Tensor | Any = None
+    behind: Tensor | Any = None
     cos: Table
     sin: Table
 

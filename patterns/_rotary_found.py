@@ -6,7 +6,6 @@ import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from surgeon import Graph, require
-from ._layouts import size_of
 from ._rotary import Rotary, Table
 from ._rotary_parts import HALVES
 
@@ -73,9 +72,8 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     open_axes = [0] if batch not in (1, m.sizes[0]) else []
     open_axes += [rows] if count != m.sizes[rows] else []
     if open_axes:  # for one of all, or as many, which only the model's inputs may tell
-        one, missing = np.ones(1, np.int64), 3 - axes
-        ahead = (size_of(g, source, at - missing) if at in open_axes else one for at in (0, rows))
-        made = g.expand(made, g.concat(*ahead, one, axis=0))
+        missing = 3 - axes
+        made = g.spread(made, [*(g.size_of(source, at - missing) if at in open_axes else 1 for at in (0, rows)), 1])
     return made, batch == 1, rows, is_apart
 
 

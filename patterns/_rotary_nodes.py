@@ -3,7 +3,6 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require
-from ._layouts import ABSENT, size_of
 from ._rotary_written import for_batch
 
 SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
@@ -18,8 +17,8 @@ class Turning(Captures):
 
     cos: Tensor
     sin: Tensor
-    places: Tensor = ABSENT
-    standard: Tensor = ABSENT
+    places: Tensor | Any = None
+    standard: Tensor | Any = None
     attributes: dict[str, Any]
 
 
@@ -82,7 +81,7 @@ def rows_of(g: Graph, m: Node) -> list[Tensor]:
         return [g.gather(table, places, axis=0) for table in tables]
     require(places.shape == (1,), "the places are neither a first one nor those of each row")
     axis = x.rank - 2
-    end = g.add(places, size_of(g, x, axis))
+    end = g.add(places, g.size_of(x, axis))
     return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require
-from ._layouts import ABSENT, reshaped
 
 HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2, half] or [.., half, 2]
 
@@ -16,10 +15,10 @@ class Heads(Captures):
     """
 
     cut_at = axis = HALVES
-    x: Tensor = dims("batch _ _ _", "_ _ _", default=ABSENT)
-    base: Tensor = ABSENT
-    parts: Tensor = dims("_ _ _ _ _", default=ABSENT)
-    wide: int = ABSENT
+    x: Tensor | Any = dims("batch _ _ _", "_ _ _", default=None)
+    base: Tensor | Any = None
+    parts: Tensor | Any = dims("_ _ _ _ _", default=None)
+    wide: int | Any = None
 
     @property
     def sizes(self) -> Any:
@@ -57,8 +56,8 @@ class Parts:
 
     def __init__(self, g: Graph, m: Heads, of_base: bool, has_x: bool = True) -> None:
         if of_base and has_x:
-            m.x = g.shared(reshaped(g, m.base))
-        parts = g.named(reshaped(g, m.base if of_base else m.x))
+            m.x = g.shared(g.reshaped(m.base))
+        parts = g.named(g.reshaped(m.base if of_base else m.x))
         if not has_x:
             m.parts = parts
             parts = m.parts
@@ -83,7 +82,7 @@ class Parts:
         """Two parts stacked, and these in any shape; that of the pairs may be read."""
         g, own = self.g, [self.g.unsqueeze(part, [self.axis]) for part in (first, second)]
         pairs = g.concat(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)), axis=self.axis)
-        return reshaped(g, g.shared(pairs))
+        return g.reshaped(g.shared(pairs))
 
     def turned(self) -> Tensor:
         """The second part, negated, before the first."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._layouts import size_of
 from ._rotary import Rotary
 from ._rotary_found import Tables
 from ._rotary_parts import NEIGHBOURS, sizes_of
@@ -77,8 +76,7 @@ def runtimes(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -
 
 def for_batch(g: Graph, x: Tensor, rows: Iterable[Any]) -> list[Tensor]:
     """Rows of tables that are one for all of a batch, once for each in that of x."""
-    shape = g.concat(size_of(g, x, 0), np.ones(2, np.int64), axis=0)
-    return [g.expand(item, shape) for item in rows]
+    return [g.spread(item, [g.size_of(x, 0), 1, 1]) for item in rows]
 
 
 @by_heads

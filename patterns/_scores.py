@@ -1,7 +1,8 @@
 """The scores of an attention in parts, and what becomes of them, as patterns look for them."""
 
+from typing import Any
+
 from surgeon import Captures, Graph, Tensor
-from ._layouts import ABSENT
 
 
 class Scores(Captures):
@@ -16,21 +17,21 @@ class Scores(Captures):
     """
 
     q: Tensor
-    mask: Tensor = ABSENT
-    second: Tensor = ABSENT
-    kept: Tensor = ABSENT
-    hidden: Tensor = ABSENT
-    low: float = ABSENT
+    mask: Tensor | Any = None
+    second: Tensor | Any = None
+    kept: Tensor | Any = None
+    hidden: Tensor | Any = None
+    low: float | Any = None
     left: float = 1.0
     right: float = 1.0
     scale: float = 1.0
-    factor: Tensor = ABSENT
-    cap: float = ABSENT
-    floor: float = ABSENT
-    sink: Tensor = ABSENT
-    wide: int = ABSENT
-    guarded: Tensor = ABSENT
-    read: Tensor = ABSENT
+    factor: Tensor | Any = None
+    cap: float | Any = None
+    floor: float | Any = None
+    sink: Tensor | Any = None
+    wide: int | Any = None
+    guarded: Tensor | Any = None
+    read: Tensor | Any = None
 
     @property
     def masks(self) -> list[Tensor]:
@@ -66,7 +67,7 @@ def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:
     """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
     m.read, soft = v, g.softmax(g.maybe_wider(cold), axis=-1)
     m.guarded = soft
-    weights = g.any_of(without_nan(g, m.guarded), soft, *beside_sink(g, m, cold))
+    weights = g.any_of(g.nan_to_zero(m.guarded), soft, *beside_sink(g, m, cold))
     return g.matmul(g.maybe_narrower(weights), g.any_of(g.cast(m.read, to=m.wide), m.read))
 
 
@@ -76,8 +77,3 @@ def beside_sink(g: Graph, m: Scores, cold: Tensor) -> list[Tensor]:
     shifted = g.any_of(whole, g.sub(whole, g.reduce_max(whole, [-1], keepdims=1)))
     soft = g.softmax(g.maybe_wider(shifted), axis=-1)
     return [g.slice(soft, [0], [-1], [-1], steps) for steps in (None, [1])]
-
-
-def without_nan(g: Graph, made: Tensor) -> Tensor:
-    """A tensor with 0 in the place of NaN."""
-    return g.where(g.isnan(made), 0.0, made)

@@ -7,7 +7,6 @@ from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
 from ._attention import Core, dtype_of, finished, scale_of
-from ._layouts import in_dtype, size_of, spread_to
 from ._masks import LOWEST, bias_of, fitted, is_mild, shows_rows
 from ._matrices import apart, in_windows
 
@@ -23,7 +22,7 @@ def standard(g: Graph, m: Core) -> Tensor:
     require(m.sink is None or m.cap is None, "Attention would cap the scores of the sinks too")
     dtype, rank = dtype_of(m), m.q.rank
     added = put_in(g, m, dtype) if m.sink is None else bias_of(g, m, dtype)
-    mask = fitted(g, m, added, m.kt.shape[-1], lambda: size_of(g, m.kt, rank - 1))
+    mask = fitted(g, m, added, m.kt.shape[-1], lambda: g.size_of(m.kt, rank - 1))
     q, k, v = apart(g, m, m.kt, m.v, dtype)
     if m.sink is not None:
         mask = beside_mask(g, m, mask, dtype)
@@ -31,7 +30,7 @@ def standard(g: Graph, m: Core) -> Tensor:
     if rank != 4:
         q, k, v = (g.unsqueeze(x, [1]) for x in (q, k, v))
     made = g.attention(q, k, v, mask, scale=scale_of(m), softcap=m.cap)
-    return in_windows(g, m, finished(g, m, made if rank == 4 else g.squeeze(made, [1]), dtype), m.v)
+    return in_windows(g, m, finished(g, m, made if rank == 4 else g.squeeze(made, [1])), m.v)
 
 
 def beside_mask(g: Graph, m: Core, mask: Tensor | None, dtype: Any) -> Tensor:
@@ -42,12 +41,11 @@ def beside_mask(g: Graph, m: Core, mask: Tensor | None, dtype: Any) -> Tensor:
     sink = m.sink
     is_column = sink.shape is not None and 0 < sink.rank <= 4 == m.q.rank and sink.shape[-1] == 1
     require(is_column, "the sinks are not one number beside the scores of a row")
-    column = in_dtype(g, g.unsqueeze(sink, list(range(4 - sink.rank))) if sink.rank < 4 else sink, dtype, sink.dtype)
+    column = g.in_dtype(g.unsqueeze(sink, list(range(4 - sink.rank))) if sink.rank < 4 else sink, dtype)
     zero: Any = np.zeros(1, np.int64)
-    one: Any = np.ones(1, np.int64)
-    column = g.pad(column, g.concat(*[zero] * 3, size_of(g, m.kt, 3), *[zero] * 4, axis=0))
+    column = g.pad(column, g.concat(*[zero] * 3, g.size_of(m.kt, 3), *[zero] * 4, axis=0))
     if mask is None:
-        return spread_to(g, column, size_of(g, m.q, 2), one)
+        return g.spread(column, [1, 1, g.size_of(m.q, 2), 1])
     made: Tensor = g.add(g.pad(mask, np.array([0] * 7 + [1])), column)
     return made if is_mild(sink) else seen(g, made, dtype, m.guarded is None)
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
 from ._heads import BehindPast, are_caches, behind, maybe_joined, require_plain
-from ._layouts import rows_of_heads
 
 
 def with_a_past(g: Graph, m: BehindPast) -> tuple[Tensor, ...]:
@@ -31,5 +30,5 @@ def attention_cache(g: Graph, m: BehindPast) -> Any:
         return g.attention(m.q, m.k.new, m.v.new, m.bias, **past, **m.attributes)
     require_plain(m)
     require(m.attributes["num_heads"] == m.k.heads, "the past has other heads than the attention")
-    keys, values = rows_of_heads(g, m.k.new), rows_of_heads(g, m.v.new)
+    keys, values = g.joined_heads(m.k.new), g.joined_heads(m.v.new)
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **past, **m.attributes)

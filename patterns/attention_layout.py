@@ -4,16 +4,14 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._heads import OverHeads
-from ._layouts import ABSENT, HEADS_FIRST, joined, reshaped
 from ._rotary_nodes import Turning, by_runtime
-from ._scores import without_nan
 
 TENSORRT = "TensorRT takes queries, keys and values with four axes only"
 
 
 def of_joined_heads(g: Graph, m: OverHeads) -> Any:
     """MultiHeadAttention whose keys and values come as heads and are joined for it."""
-    m.k.joined, m.v.joined = joined(g, m.k.x), joined(g, m.v.x)
+    m.k.joined, m.v.joined = g.joined_heads(m.k.x), g.joined_heads(m.v.x)
     return g.ms_multi_head_attention(m.q, m.k.joined, m.v.joined, attention_bias=m.bias, **m.attributes)
 
 
@@ -42,8 +40,8 @@ class Turned(Turning):
 
 def between_layouts(g: Graph, m: Turned) -> Tensor:
     """RotaryEmbedding of heads that were joined before, and are again behind it."""
-    m.split = g.transpose(reshaped(g, m.x), perm=HEADS_FIRST)
-    m.y = joined(g, by_runtime(g, m, m.split))
+    m.split = g.heads_first(g.reshaped(m.x))
+    m.y = g.joined_heads(by_runtime(g, m, m.split))
     return m.y
 
 
@@ -61,9 +59,9 @@ class Moved(Captures):
     """Heads behind the rows, which are moved to the front, and a rotary embedding that may turn them there."""
 
     x: Tensor = dims("batch rows heads columns")
-    cos: Tensor = ABSENT
-    sin: Tensor = ABSENT
-    attributes: dict[str, Any] = ABSENT
+    cos: Tensor | Any = None
+    sin: Tensor | Any = None
+    attributes: dict[str, Any] | Any = None
     heads: int
     columns: int
 
@@ -74,22 +72,22 @@ class OfMoved(Captures):
     q: Moved
     k: Moved
     v: Moved
-    mask: Tensor = ABSENT
-    guarded: Tensor = ABSENT
+    mask: Tensor | Any = None
+    guarded: Tensor | Any = None
     attributes: dict[str, Any]
 
 
 def moved(g: Graph, m: Moved) -> Tensor:
     """The heads in front, perhaps turned."""
-    heads = g.transpose(m.x, perm=HEADS_FIRST)
+    heads = g.heads_first(m.x)
     return g.any_of(heads, g.rotary_embedding(heads, m.cos, m.sin, **m.attributes))
 
 
 def of_moved_heads(g: Graph, m: OfMoved) -> Tensor:
     """Attention of heads that are moved to the front, and back behind it."""
-    values = g.transpose(m.v.x, perm=HEADS_FIRST)
+    values = g.heads_first(m.v.x)
     made = m.guarded = g.attention(moved(g, m.q), moved(g, m.k), values, m.mask, **m.attributes)
-    return g.transpose(g.any_of(without_nan(g, m.guarded), made), perm=HEADS_FIRST)
+    return g.heads_first(g.any_of(g.nan_to_zero(m.guarded), made))
 
 
 def rows_of(g: Graph, m: Moved) -> Tensor:
@@ -111,4 +109,4 @@ def attention_of_rows(g: Graph, m: OfMoved) -> Tensor:
     numbers = {"q_num_heads": m.q.heads, "kv_num_heads": m.k.heads}
     ours, keys, values = (rows_of(g, part) for part in (m.q, m.k, m.v))
     made = g.attention(ours, keys, values, m.mask, **{**m.attributes, **numbers})
-    return g.reshape(made if m.guarded is None else without_nan(g, made), [0, 0, m.q.heads, m.v.columns])
+    return g.reshape(made if m.guarded is None else g.nan_to_zero(made), [0, 0, m.q.heads, m.v.columns])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, rule
-from ._cuts import cut_heads, cut_rows, cut_time_first, require_cuts
+from ._cuts import cut_heads, cut_rows, cut_time_first
 from ._packed import whole
 from ._projections import (
     Layer,
@@ -66,7 +66,6 @@ def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     if m.lifted is not None:
         x, batch, rows = g.transpose(x, perm=[1, 0, 2]), rows, batch
     elif m.five is None:
-        require_cuts(m)
         sizes = [part.columns for part in parts]
     require_heads(m, parts, batch, rows)
     return whole(g, m, [m.whole], sizes, x)

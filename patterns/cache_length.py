@@ -1,8 +1,9 @@
 """The sizes of keys that were put behind a past, asked of the past and of what is behind it."""
 
+from typing import Any
+
 from surgeon import Constant, Graph, Tensor, dims, require, rule
 from ._heads import Cache, behind, copied
-from ._layouts import size_of
 
 ROWS = 2  # the axis along which keys are put behind a past
 
@@ -10,12 +11,12 @@ ROWS = 2  # the axis along which keys are put behind a past
 class Asked(Cache):
     """Keys behind a past.  index: which of their sizes is asked for, where that is not the number of rows."""
 
-    index: Constant = dims("", "_", default=None)
+    index: Constant | Any = dims("", "_", default=None)
 
 
 def turned(g: Graph, x: Tensor) -> Tensor:
     """The size of the last axis, to which the rows were turned."""
-    return size_of(g, g.transpose(g.shared(x), perm=[0, 1, 3, 2]), 3)
+    return g.size_of(g.transpose(g.shared(x), perm=[0, 1, 3, 2]), 3)
 
 
 def of_turned_keys(g: Graph, m: Asked) -> Tensor:
@@ -43,7 +44,7 @@ def cache_length(g: Graph, m: Asked) -> Tensor:
     Numerics: none.
     """
     if m.index is None:
-        return g.add(size_of(g, m.past, ROWS), size_of(g, m.new, ROWS))
+        return g.add(g.size_of(m.past, ROWS), g.size_of(m.new, ROWS))
     index = m.index.values
     require(index.size == 1, "several sizes are asked for")
     own, new = (g.gather(g.shape(part), index, axis=0) for part in (m.past, m.new))

@@ -1,7 +1,8 @@
 """Conditions one behind the other that put the same number in the place of others: one mask after the other."""
 
+from typing import Any
+
 from surgeon import Captures, Graph, Tensor, rule
-from ._layouts import ABSENT
 
 
 class Twice(Captures):
@@ -12,10 +13,10 @@ class Twice(Captures):
 
     x: Tensor
     low: float
-    kept: Tensor = ABSENT
-    hidden: Tensor = ABSENT
-    seen: Tensor = ABSENT
-    masked: Tensor = ABSENT
+    kept: Tensor | Any = None
+    hidden: Tensor | Any = None
+    seen: Tensor | Any = None
+    masked: Tensor | Any = None
 
 
 def one_after_the_other(g: Graph, m: Twice) -> Tensor:

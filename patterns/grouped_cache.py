@@ -6,7 +6,6 @@ from surgeon import Graph, Tensor, dims, require, rule
 from ._attention import NON_FINITE, dtype_of, finished, scale_of
 from ._grouped import cap_of, grouped, require_steps
 from ._heads import BehindPast, Caches, are_caches, behind, copied, maybe_joined, require_plain
-from ._layouts import heads_of_rows, rows_of_heads, size_of
 from ._masks import bias_of, fitted
 from ._scores import Scores, masked, weighted
 
@@ -41,7 +40,7 @@ def has_groups(m: Capped) -> None:
 
 def count_of(g: Graph, m: Capped) -> Tensor:
     """How many keys there are, behind the past and in it."""
-    return g.add(size_of(g, m.k.past, 2), size_of(g, m.q, 2))
+    return g.add(g.size_of(m.k.past, 2), g.size_of(m.q, 2))
 
 
 @rule(patterns=[capped], conditions=[are_caches, has_groups], differs=DIFFERS)
@@ -57,9 +56,9 @@ def capped_attention_cache(g: Graph, m: Capped) -> Any:
     require_steps(m.q.shape[0], m.rows, m.columns)
     require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
     bias = fitted(g, m, bias_of(g, m, dtype), m.k.x.shape[2], lambda: count_of(g, m))
-    rows = [rows_of_heads(g, x) for x in parts]
+    rows = [g.joined_heads(x) for x in parts]
     made, *present = grouped(g, rows, bias, m.heads, m.k.heads, past, scale=scale_of(m), **cap_of(g, m, m.heads))
-    return heads_of_rows(g, finished(g, m, made, dtype), m.heads, m.columns), *present
+    return g.split_heads(finished(g, m, made), m.heads, m.columns), *present
 
 
 def of_copies(g: Graph, m: BehindPast) -> tuple[Tensor, ...]:
@@ -84,6 +83,6 @@ def grouped_attention_cache(g: Graph, m: BehindPast) -> Any:
     require(m.q.rank == 3, "the queries have other axes than batch, row, column")
     require(m.q.shape[1] == m.k.after, "what comes behind the past has other rows than the queries")
     require_steps(m.q.shape[0], m.k.after, m.k.columns)
-    parts = (m.q, rows_of_heads(g, m.k.new), rows_of_heads(g, m.v.new))
+    parts = (m.q, g.joined_heads(m.k.new), g.joined_heads(m.v.new))
     scale = {name: number for name, number in m.attributes.items() if name == "scale"}
     return grouped(g, parts, m.bias, heads, m.k.heads, (m.k.past, m.v.past), **scale)

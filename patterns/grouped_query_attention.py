@@ -6,7 +6,6 @@ from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
 from ._grouped import grouped, require_grouped
 from ._heads import MEANT, OverHeads, are_groups, copied, of_copies
-from ._layouts import in_dtype, joined, rows_of_heads
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 DIFFERS = {"non_finite": NON_FINITE}
@@ -14,7 +13,7 @@ DIFFERS = {"non_finite": NON_FINITE}
 
 def grouped_by_copies(g: Graph, m: OverHeads) -> Any:
     """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
-    keys, values = (g.maybe_narrower(joined(g, copied(g, x))) for x in (m.k, m.v))
+    keys, values = (g.maybe_narrower(g.joined_heads(copied(g, x))) for x in (m.k, m.v))
     more: dict[str, Any] = {"attention_bias": m.bias, "outputs": 3, **m.attributes}
     counts: dict[str, Any] = {"seqlens_k": g.any_tensor(), "total_sequence_length": g.any_tensor()}
     return g.ms_group_query_attention(m.q, g.shared(keys), values, **counts, **more)[0]
@@ -70,7 +69,7 @@ def without_copies(g: Graph, m: OverHeads, causal: int, *said: str) -> Tensor:
     require(m.k.columns == m.v.columns, "keys and values are of different size")
     require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
     require_grouped(m.q.shape and m.q.shape[1], m.k.x.shape[2], m.k.columns)
-    parts = (m.q, *(in_dtype(g, rows_of_heads(g, x), m.q.dtype, x.dtype) for x in (m.k.x, m.v.x)))
+    parts = (m.q, *(g.in_dtype(g.joined_heads(x), m.q.dtype) for x in (m.k.x, m.v.x)))
     numbers = {name: m.attributes[name] for name in ("scale", "softcap") if name in m.attributes}
     made: Tensor = grouped(g, parts, m.bias, heads, m.k.heads, causal=causal, **numbers)[0]
     return made
@@ -104,7 +103,7 @@ def grouped_rows(g: Graph, m: OverHeads) -> Tensor:
     rows = m.q.shape[1] if isinstance(m.q.shape[1], int) else -1
     split = g.transpose(g.reshape(m.q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
     ours = g.reshape(split, [0, rows * copies if rows >= 0 else -1, groups * columns])
-    keys, values = (in_dtype(g, rows_of_heads(g, x), m.q.dtype, x.dtype) for x in (m.k.x, m.v.x))
+    keys, values = (g.in_dtype(g.joined_heads(x), m.q.dtype) for x in (m.k.x, m.v.x))
     bias = None if m.bias is None else repeated_bias(g, m.bias, heads, groups)
     numbers = {**m.attributes, "num_heads": groups}
     made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, **numbers)

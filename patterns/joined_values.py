@@ -1,8 +1,8 @@
 """Weights of an attention that are multiplied with two values, one after the other."""
 
+from typing import Any
+
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._layouts import ABSENT, HEADS_FIRST
-from ._scores import without_nan
 
 
 class TwoValues(Captures):
@@ -12,16 +12,16 @@ class TwoValues(Captures):
     """
 
     scores: Tensor
-    guarded: Tensor = ABSENT
+    guarded: Tensor | Any = None
     first: Tensor = dims("batch heads rows _")
     second: Tensor = dims("batch heads rows _")
-    turned: Tensor = ABSENT
+    turned: Tensor | Any = None
 
 
 def products(g: Graph, m: TwoValues) -> list[Tensor]:
     """softmax(scores) · first and softmax(scores) · second."""
     soft = m.guarded = g.softmax(m.scores, axis=-1)
-    weights = g.any_of(without_nan(g, m.guarded), soft)
+    weights = g.any_of(g.nan_to_zero(m.guarded), soft)
     return [g.matmul(weights, values) for values in (m.first, m.second)]
 
 
@@ -32,7 +32,7 @@ def beside(g: Graph, m: TwoValues) -> Tensor:
 
 def behind_rows(g: Graph, m: TwoValues) -> Tensor:
     """The same with the heads behind the rows, as the differential transformer has it."""
-    m.turned = g.concat(*(g.transpose(made, perm=HEADS_FIRST) for made in products(g, m)), axis=-1)
+    m.turned = g.concat(*(g.heads_first(made) for made in products(g, m)), axis=-1)
     return m.turned
 
 
@@ -46,6 +46,6 @@ def joined_values(g: Graph, m: TwoValues) -> Tensor:
     """
     require(m.scores.rank == 4, "the scores have other axes than batch, heads, rows and keys")
     soft = g.softmax(m.scores, axis=-1)
-    weights = soft if m.guarded is None else without_nan(g, soft)
+    weights = soft if m.guarded is None else g.nan_to_zero(soft)
     made = g.matmul(weights, g.concat(m.first, m.second, axis=-1))
-    return made if m.turned is None else g.transpose(made, perm=HEADS_FIRST)
+    return made if m.turned is None else g.heads_first(made)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
-from ._layouts import reshaped, size_of
 
 
 def sliced(g: Graph, x: Tensor, perm: list[int], start: list[int], stop: list[int]) -> Tensor:
@@ -35,7 +34,7 @@ def size_of_transposed(
         axis = perm[int(index.values.reshape(-1)[0])]
         return g.gather(g.shape(x), np.full(index.values.shape, axis, index.values.dtype), axis=0)
     axis = perm[one_place(len(perm), start, stop)]
-    return size_of(g, x, axis)
+    return g.size_of(x, axis)
 
 
 def one_place(rank: int, start: list[int] | None, stop: list[int] | None) -> int:
@@ -49,7 +48,7 @@ def one_place(rank: int, start: list[int] | None, stop: list[int] | None) -> int
 
 def sliced_reshaped(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> Tensor:
     """One size of a reshaped tensor, on an axis of its own."""
-    return g.slice(g.shared(g.shape(g.capture("y", g.shared(reshaped(g, x))))), start, stop, [0])
+    return g.slice(g.shared(g.shape(g.capture("y", g.shared(g.reshaped(x))))), start, stop, [0])
 
 
 @rule(patterns=[sliced_reshaped], target="any", opset=10)
@@ -62,4 +61,4 @@ def size_of_reshaped(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: lis
     require(x.shape is not None and y.shape is not None, "a shape is unknown")
     place = one_place(y.rank, start, stop)
     require(place < x.rank and x.shape[place] == y.shape[place], "the reshape changes the size")
-    return size_of(g, x, place)
+    return g.size_of(x, place)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._layouts import ABSENT, reshaped, size_of
 
 
 class SplitSum(Captures):
@@ -16,14 +15,14 @@ class SplitSum(Captures):
     x: Tensor = dims("... keys")
     split: Tensor = dims("... _")
     mask: Tensor = dims("... _")
-    second: Tensor = dims("... _", default=ABSENT)
+    second: Tensor | Any = dims("... _", default=None)
     y: Tensor = dims("... keys")
 
 
 def in_another_shape(g: Graph, m: SplitSum) -> Tensor:
     """softmax(reshape(reshape(x) + mask)), as Swin and SAM have it."""
-    m.split = reshaped(g, m.x)
-    m.y = reshaped(g, g.any_of(g.add(m.split, m.mask, m.second), g.add(m.split, m.mask)))
+    m.split = g.reshaped(m.x)
+    m.y = g.reshaped(g.any_of(g.add(m.split, m.mask, m.second), g.add(m.split, m.mask)))
     return g.softmax(m.y, axis=-1)
 
 
@@ -46,11 +45,10 @@ def split_sum(g: Graph, m: SplitSum) -> Tensor:
     whole = [*m.x.shape[1:alike], *given[ahead:]]
     fixed = [*m.split.shape[1:ahead], *m.x.shape[1:alike], *whole]
     require(all(isinstance(size, int) for size in fixed), "a size that is not the first is free")
-    parts = [np.array([*m.split.shape[1:ahead], *[1] * kept], np.int64)]
-    first: Any = np.ones(1, np.int64)
+    first: Any = 1
     if given[0] != m.split.shape[0]:
-        one = g.mul(size_of(g, m.x, 0), np.array([prod(m.x.shape[1:alike])], np.int64))
+        one = g.mul(g.size_of(m.x, 0), np.array([prod(m.x.shape[1:alike])], np.int64))
         first = g.div(one, np.array([prod(m.split.shape[1:ahead])], np.int64))
     added = g.add(*masks) if len(masks) > 1 else masks[0]
-    spread = g.reshape(g.expand(added, g.concat(first, *parts, axis=0)), [-1, *whole])
+    spread = g.reshape(g.spread(added, [first, *m.split.shape[1:ahead], *[1] * kept]), [-1, *whole])
     return g.softmax(g.add(m.x, spread), axis=-1)

@@ -4,7 +4,6 @@ from typing import Any
 
 from surgeon import Graph, Tensor, rule
 from ._nodes import Whole, group_query, multi_head, projecting, without_mask
-from ._scores import without_nan
 
 DIFFERS = {
     "non_finite": "what an infinity or NaN makes of a row is no longer set to zero",
@@ -14,13 +13,13 @@ DIFFERS = {
 
 def alone(g: Graph, m: Whole) -> Tensor:
     """Attention by an op of ONNX Runtime's without a mask."""
-    return without_nan(g, g.any_of(multi_head(g, m)[0], group_query(g, m)[0], projecting(g, m)))
+    return g.nan_to_zero(g.any_of(multi_head(g, m)[0], group_query(g, m)[0], projecting(g, m)))
 
 
 def behind_a_past(g: Graph, m: Whole) -> tuple[Tensor, ...]:
     """MultiHeadAttention without a mask, and the keys and values that the next step starts with."""
     made, *present = multi_head(g, m)
-    return without_nan(g, made), *present
+    return g.nan_to_zero(made), *present
 
 
 @rule(patterns=[alone, behind_a_past], differs=DIFFERS)

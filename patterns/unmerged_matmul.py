@@ -4,7 +4,6 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._batches import parted, with_one_batch
-from ._layouts import reshaped
 
 
 class Merged(Captures):
@@ -30,9 +29,9 @@ class Merged(Captures):
     y: Tensor | None = None
 
 
-def merged(g: Graph, x: Tensor | None) -> Tensor:
+def merged(g: Graph, x: Any) -> Tensor:
     """A batch of matrices with one axis for the batch."""
-    return g.shared(reshaped(g, x))
+    return g.shared(g.reshaped(x))
 
 
 def scores(g: Graph, m: Merged) -> Tensor:
@@ -65,20 +64,20 @@ def values(g: Graph, m: Merged) -> Tensor:
 
 def split_scores(g: Graph, m: Merged) -> Tensor:
     """Scores with several axes before their rows again, as a mask with these axes needs them."""
-    m.y = reshaped(g, scores(g, m))
+    m.y = g.reshaped(scores(g, m))
     return m.y
 
 
 def split_weights(g: Graph, m: Merged) -> Tensor:
     """A softmax with several axes before its rows again."""
     m.first = merged(g, m.a)
-    m.y = reshaped(g, soft_of(g, m, m.first))
+    m.y = g.reshaped(soft_of(g, m, m.first))
     return m.y
 
 
 def split_attention(g: Graph, m: Merged) -> Tensor:
     """Weighted values with several axes before their rows again, from scores that never had them."""
-    m.y = reshaped(g, weighted(g, m, soft_of(g, m, scores(g, m))))
+    m.y = g.reshaped(weighted(g, m, soft_of(g, m, scores(g, m))))
     return m.y
 
 

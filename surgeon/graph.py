@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+import surgeon.layouts  # noqa: F401  its words
 from surgeon.errors import Refused, RuleError
 from surgeon.listing import like
 from surgeon.ops.manual import Helper, described, described_function

@@ -117,8 +117,10 @@ class Graph(gs.Graph):
         """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
     def maybe_like(self, number: Any) -> Tensor:
         """A constant, perhaps cast to the type of a tensor: so are numbers written in the bodies of local functions."""
-    def cut(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
-        """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or ..."""
+    def in_dtype(self, x: Tensor, dtype: Any) -> Tensor:
+        """x in a dtype: cast to it, or as it is where it has that dtype already."""
+    def nan_to_zero(self, x: Tensor) -> Tensor:
+        """x with 0 in the place of NaN."""
     def softplus_of(self, x: Tensor) -> Tensor:
         """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or ..."""
     def relu_of(self, x: Tensor) -> Tensor:
@@ -129,6 +131,26 @@ class Graph(gs.Graph):
         """min(max(x, low), high) with low ≤ high: Clip, or Max and Min in either order; from 0 on also Relu and Min."""
     def by_sign(self, x: Tensor, above: Any, below: Any) -> Tensor:
         """Above zero one value, below it another: Where, by any comparison, for values that are equal at zero."""
+    def reshaped(self, x: Tensor) -> Tensor:
+        """x in any shape, for patterns alone: whatever a 0 in the target means, the shape of the result is what ..."""
+    def size_of(self, x: Tensor, axis: int) -> Tensor:
+        """One size of x, on an axis of its own."""
+    def spread(self, x: Tensor, sizes: Any) -> Tensor:
+        """x repeated along axes: for each a number, or a tensor with one; 1 leaves an axis as it is."""
+    def heads_first(self, x: Tensor) -> Tensor:
+        """[batch, heads, rows, columns] of [batch, rows, heads, columns], and back."""
+    def joined_heads(self, x: Tensor, width: int | None = None) -> Tensor:
+        """[batch, rows, width] of [batch, heads, rows, columns]: heads beside each other in the last axis."""
+    def split_heads(self, x: Tensor, heads: int | None = None, columns: int | None = None) -> Tensor:
+        """[batch, heads, rows, columns] of heads that are beside each other; a replacement has to give the numbers."""
+    def repeated_heads(self, x: Tensor, heads: int = 0, copies: int = 0, columns: int = 0) -> Tensor:
+        """[batch, heads · copies, rows, columns]: each head several times; a replacement has to give the numbers."""
+    def cut(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
+        """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or ..."""
+    def parts(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
+        """x in so many parts of any sizes along an axis, for patterns alone: one Split, or a Slice for each part."""
+    def unstacked(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
+        """What stands at each of so many places along an axis, without that axis: cut off, or taken by Gather."""
     def abs(self, x: _TensorLike) -> Tensor:
         """`ai.onnx::Abs`, opset 1, changed at 6, 13."""
     def acos(self, input: _TensorLike) -> Tensor:

@@ -15,7 +15,6 @@ from surgeon.errors import require
 
 SHARE = 1e-6  # of one by the number of elements of a mean, in float32
 ROUNDED = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # what a number of fewer digits may be off by
-SPLIT_COUNTS = 18  # the opset from which Split says how many parts it makes
 FLOAT, FLOAT16, DOUBLE, BFLOAT16 = 1, 10, 11, 16  # as TensorProto.DataType has them
 
 _words: dict[str, Callable[..., Any]] = {}
@@ -224,49 +223,19 @@ def maybe_like(g: Any, number: Any) -> Any:
     return g.any_of(number, g.cast_like(number, g.any_tensor()))
 
 
-def is_part(part: gs.Tensor, x: gs.Tensor, count: int, axis: int) -> None:
-    """Refuse what is not one of so many equal parts of x along an axis."""
-    require(part.shape is not None and x.shape is not None, "the shape of what is cut must be known")
-    place = axis % len(x.shape)
-    wanted = [size * count if at == place else size for at, size in enumerate(part.shape)]
-    require(wanted == list(x.shape), f"what is cut off is not one of {count} equal parts")
-
-
-def starts_part(start: gs.Tensor, x: gs.Tensor, part: int, count: int, axis: int) -> None:
-    """Refuse a Slice that does not begin where one of the equal parts of x does."""
-    size = x.shape[axis]
-    at = start.elements
-    require(at is not None and len(at) == 1, "it is not known where what is cut off begins")
-    begins = at[0] + size if isinstance(at[0], int) and at[0] < 0 else at[0]
-    require(begins * count == size * part, f"what is cut off does not begin where part {part + 1} of {count} does")
-
-
-def is_even(sizes: gs.Tensor, count: int) -> None:
-    """Refuse a Split into parts of several sizes, also where not all of them are used."""
-    require(sizes.elements is not None and len(set(sizes.elements)) == 1, f"a Split makes no {count} equal parts")
+@word
+def in_dtype(g: Any, x: gs.Tensor, dtype: Any) -> Any:
+    """x in a dtype: cast to it, or as it is where it has that dtype already."""
+    if g.helper_opset() is not None and x.dtype == dtype:
+        return x
+    cast = g.cast(x, to=dtype)
+    return cast if g.helper_opset() is not None else g.any_of(x, cast)
 
 
 @word
-def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
-    """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or without steps.
-
-    A pattern of which only some parts are used matches those alone.
-    """
-    opset = g.helper_opset()
-    if opset is not None:
-        numbers = {"num_outputs": count} if opset >= SPLIT_COUNTS else {}
-        return tuple(g.split(x, axis=axis, outputs=count, **numbers))
-    x, parts = g.named(x), []
-    splits = (
-        g.split(x, axis=axis, num_outputs=count, outputs=count),
-        g.split(x, g.such_that(g.any_tensor(), is_even, count), axis=axis, outputs=count),
-        g.split(x, axis=axis, outputs=count),
-    )
-    for place in range(count):
-        start = g.such_that(g.any_tensor(), starts_part, x, place, count, axis)
-        slices = [g.slice(x, start, g.any_tensor(), [axis], steps) for steps in (None, [1])]
-        parts.append(g.such_that(g.any_of(*(split[place] for split in splits), *slices), is_part, x, count, axis))
-    return tuple(parts)
+def nan_to_zero(g: Any, x: gs.Tensor) -> Any:
+    """x with 0 in the place of NaN."""
+    return g.where(g.isnan(x), 0.0, x)
 
 
 @word

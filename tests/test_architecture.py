@@ -21,6 +21,7 @@ FLOORS = (
     "display errors grouping limits listing packs",
     "target",
     "parcels file ops words",
+    "layouts",
     "implementations graph indexing plugins",
     "shapes",
     "lending running inputs validity",

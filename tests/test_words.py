@@ -259,6 +259,130 @@ def test_the_parts_that_a_pattern_leaves_out_count_too(sizes, fires):
     assert fires or report.misses[0].reason == "a Split makes no 3 equal parts"
 
 
+@rule(patterns=[lambda g, x: g.mul(*pair_of_parts(g, x))], target="any")
+def in_two(g, x):
+    return g.op("my::Uneven", x)
+
+
+def pair_of_parts(g, x):
+    first, second = g.parts(x, 2, -1)
+    return g.tanh(first), g.neg(second)
+
+
+PARTS = {
+    "Split": "s = Constant<value_ints = [4, 2]>()  a, b = Split<axis = 2>(x, s)",
+    "even": "a, b = Split<axis = -1, num_outputs = 2>(x)",
+    "Slices": "z = Constant<value_ints = [0]>()  m = Constant<value_ints = [4]>()  e = Constant<value_ints = [6]>() "
+    " c = Constant<value_ints = [-1]>()  a = Slice(x, z, m, c)  b = Slice(x, m, e, c)",
+    "Slices from the end, with steps": "z = Constant<value_ints = [0]>()  m = Constant<value_ints = [-2]>() "
+    " e = Constant<value_ints = [99]>()  c = Constant<value_ints = [2]>()  o = Constant<value_ints = [1]>() "
+    " a = Slice(x, z, m, c, o)  b = Slice(x, m, e, c, o)",
+}
+GAP = PARTS["Slices"].replace("b = Slice(x, m", "k = Constant<value_ints = [5]>()  b = Slice(x, k")
+OTHER_PARTS = {
+    "the second part first": (PARTS["Split"].replace("a, b", "b, a"), "output"),
+    "a gap": (GAP, "one behind the other"),
+    "the end left out": (PARTS["Slices"].replace("[6]", "[5]"), "not all of what is cut"),
+    "begun later": (PARTS["Slices"].replace("[0]", "[1]"), "wanted the constant 0"),
+}
+
+
+def parted_model(body):
+    return parse(
+        '<ir_version: 8, opset_import: ["" : 18, "my" : 1]> agraph (float[2, 4, 6] x) => (float[p, q, r] y) '
+        f"{{ {body}  t = Tanh(a)  n = Neg(b)  y = Mul(t, n) }}"
+    )
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_parts_are_found_however_they_are_cut(case):
+    after, _ = surgeon.rewrite(parted_model(PARTS[case]), in_two, check="none")
+    assert [node.op_type for node in after.graph.node if node.op_type != "Constant"] == ["Uneven"]
+
+
+@pytest.mark.parametrize("case", OTHER_PARTS)
+def test_parts_are_all_of_a_tensor_one_behind_the_other(case):
+    body, why = OTHER_PARTS[case]
+    _, report = surgeon.rewrite(parted_model(body), in_two, check="none")
+    assert not report.sites
+    assert any(why in miss.reason for miss in report.misses), [miss.reason for miss in report.misses]
+
+
+@rule(patterns=[lambda g, x: g.sub(*g.unstacked(x, 2, 1))], target="any")
+def difference(g, x):
+    return g.op("my::Difference", *g.unstacked(x, 2, 1))
+
+
+CUT_AXIS = "c, d = Split<axis = 1, num_outputs = 2>(x)  s = Constant<value_ints = [3, 4]>() "
+UNSTACKED = {
+    "Gather": "i = Constant<value_int = 0>()  j = Constant<value_int = 1>()  a = Gather<axis = 1>(x, i) "
+    " b = Gather<axis = 1>(x, j)",
+    "Squeeze": f"{CUT_AXIS} o = Constant<value_ints = [1]>()  a = Squeeze(c, o)  b = Squeeze(d, o)",
+    "Reshape": f"{CUT_AXIS} a = Reshape(c, s)  b = Reshape(d, s)",
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "fires"),
+    [*((body, True) for body in UNSTACKED.values()), (UNSTACKED["Reshape"].replace("3, 4", "4, 3"), False)],
+)
+def test_an_axis_that_is_taken_apart_goes(body, fires):
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 18, "my" : 1]> agraph (float[3, 2, 4] x) => (float[p, q] y) '
+        f"{{ {body}  y = Sub(a, b) }}"
+    )
+    after, _ = surgeon.rewrite(model, difference, check="none")
+    made = [node.op_type for node in after.graph.node if node.op_type != "Constant"]
+    assert (made == ["Split", "Squeeze", "Squeeze", "Difference"]) is fires
+
+
+@rule(patterns=[lambda g, x: g.neg(g.repeated_heads(x))], target="any")
+def negated_first(g, x):
+    return g.repeated_heads(g.neg(x), 2, 3, 4)
+
+
+@pytest.mark.parametrize(("axis", "each", "fires"), [(2, "2, 2, 3, 5, 4", True), (1, "2, 3, 2, 5, 4", False)])
+def test_heads_are_repeated_one_copy_after_the_other(axis, each, fires):
+    """And not all heads, one time after the other."""
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 18]> agraph (float[2, 2, 5, 4] x) => (float[2, 6, 5, 4] y) '
+        f"<int64[1] at = {{{axis}}}, int64[5] e = {{{each}}}, int64[4] s = {{0, 6, 5, 4}}> "
+        "{ u = Unsqueeze(x, at)  c = Expand(u, e)  r = Reshape(c, s)  y = Neg(r) }"
+    )
+    _, report = surgeon.rewrite(model, negated_first)
+    assert bool(report.sites) is fires
+    assert not fires or report.outcome == "proved"
+
+
+@rule(patterns=[lambda g, x: g.neg(g.joined_heads(g.abs(g.split_heads(x))))], target="any")
+def on_rows(g, x):
+    return g.neg(g.abs(x))
+
+
+def test_heads_that_are_split_and_joined_again():
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 18]> agraph (float[b, n, 6] x) => (float[b, n, 6] y) '
+        "<int64[4] s = {0, 0, 2, 3}, int64[3] j = {0, 0, 6}> { r = Reshape(x, s)  "
+        "t = Transpose<perm = [0, 2, 1, 3]>(r)  a = Abs(t)  u = Transpose<perm = [0, 2, 1, 3]>(a)  v = Reshape(u, j) "
+        " y = Neg(v) }"
+    )
+    after, report = surgeon.rewrite(model, on_rows)
+    assert ([node.op_type for node in after.graph.node], report.outcome) == (["Abs", "Neg"], "proved")
+
+
+def test_numbers_that_only_a_replacement_has_are_asked_for():
+    """Heads are split into as many as it says: a shape that may be any is none that can be written."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.exp(x))], target="any")
+    def forgotten(g, x):
+        return g.split_heads(x)
+
+    model = parse("(float[2, 4, 6] x) => (float[2, 4, 6] y) { e = Exp(x)  y = Neg(e) }")
+    _, report = surgeon.rewrite(model, forgotten, check="none")
+    assert not report.sites
+    assert "that nothing tells" in report.misses[0].reason
+
+
 def summed(g, x, skip):
     total = g.exposed(g.add(x, skip))
     return g.relu(total)

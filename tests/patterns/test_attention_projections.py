@@ -188,7 +188,7 @@ SPARES = [
          model=graph(CUT.replace("MatMul(x, w)", "MatMul(x, boxed)"))),
     Case(attention_of_one_projection, "parts in another order", why="wanted",
          model=graph(CUT.replace("q, k, v = Split", "k, q, v = Split"))),
-    Case(attention_of_one_projection, "slices that overlap", why="not cut out behind the others",
+    Case(attention_of_one_projection, "slices that overlap", why="not one behind the other",
          model=graph(slices(("zero", "overlap", "sixteen"), ("eight", "twelve", "end")))),
     Case(attention_of_three_projections, "heads of another attention", why="not split into the attention's heads",
          model=graph(f"{PRODUCTS} {SUMS} kr = Reshape(k, four) kh = Transpose<perm = [0, 2, 1, 3]>(kr) "

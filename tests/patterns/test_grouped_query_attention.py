@@ -67,7 +67,7 @@ SPARES = [
                      f"{INPUTS}, float[b, 4, r, 8] c, float[b, 4, r, 8] d")),
     Case(grouped_query_attention, "keys of more rows than queries", why="keys for the queries' rows",
          model=graph(f"{BEFORE} {NODE}", INPUTS.replace("2, s, 8]", "2, t, 8]"))),
-    Case(grouped_attention, "an axis of one head copied to several, and more rows", why="the rows of k_copies is",
+    Case(grouped_attention, "an axis of one head copied to several, and more rows", why="the rows of k_spread is",
          model=graph(STANDARD.replace("two, l, eight", "two, r, eight").replace("n, four, l", "n, four, r"),
                      FOUR.replace("2, s, 8] k", "2, 1, 8] k").replace("2, s, 8] v", "2, 1, 8] v") + ", int64[1] r", 23,
                      "float[b, 4, s, 8]")),
