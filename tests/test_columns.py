@@ -12,7 +12,7 @@ CONSTANTS = (
     "int64[1] far = {9223372036854775807}, int64[2] parts = {4, 4}, int64[2] twice = {1, 2}, "
     "int64[3] each = {1, 1, 2}, int64[1] back = {-9223372036854775000}, "
     "int64[3] pairs = {0, 4, 2}, int64[2] flat = {0, 8}, int64[3] halves = {0, 2, 4}, int64[2] places = {1, 0}, "
-    "int64[2] others = {0, 1}, "
+    "int64[2] others = {0, 1}, int64 second = {1}, int64 half = {4}, "
     "int64[3] three = {3, 3, 4}, int64 first = {0}, float unit = {1.5}, float[2, 4] fixed = {1, 2, 1, 2, 3, 4, 3, 4}>"
 )
 BOTH = "b = Concat<axis = -1>(f, f)"
@@ -67,6 +67,11 @@ def known(body):
         (f"{BOTH} a = Unsqueeze(b, nil) y = Transpose<perm = [1, 0, 2]>(a)", "01230123"),
         (f"{BOTH} y = Transpose(b)", None),
         (f"{BOTH} y = Reshape(b, halves)", "0123"),
+        (f"{BOTH} s = SplitToSequence<axis = -1>(b, half) c = SequenceAt(s, first) d = SequenceAt(s, second) "
+         "y = Concat<axis = -1>(c, d)", "01230123"),
+        (f"{BOTH} s = SplitToSequence<axis = -1>(b, parts) y = SequenceAt(s, second)", "0123"),
+        (f"{BOTH} s = SplitToSequence<axis = 0>(b, second) y = SequenceAt(s, first)", "01230123"),
+        (f"{BOTH} s = SequenceConstruct(f0, b) y = SequenceAt(s, second)", "01230123"),
         ("y = Identity(fixed)", "0101"),
         ("y = Softmax(f)", "0123"),
         ("s = Slice(f, nil, two, nil) a = Slice(f, nil, one, nil) y = Concat<axis = 0>(s, a)", "0123"),

@@ -19,7 +19,8 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 REGISTRIES = {
     *("indexing.constants", "learning.lessons", "learning.writing", "shapes.attention", "shapes.elements"),
     *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.reducing"),
-    *("shapes.selecting", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands", "freeing.mixing"),
+    *("shapes.selecting", "shapes.sequences", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands"),
+    "freeing.mixing",
     "edits.found_heads",
 }
 BUILT = "nodes that it writes"
@@ -80,6 +81,7 @@ LISTED = {
     ),
     "shapes.elementwise": (RULE, "Pow"),
     "shapes.making": (RULE, "Upsample"),
+    "shapes.sequences": (RULE, "SequenceAt SequenceConstruct SplitToSequence"),
     "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),
     "precision.apply": (BUILT, "Cast"),

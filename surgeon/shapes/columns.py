@@ -15,6 +15,7 @@ from surgeon.ops.records import BROADCASTING, REGROUPING, named
 from surgeon.shapes.elements import MOST_ELEMENTS
 from surgeon.shapes.facts import NodeView, Shape, axis_of, said
 from surgeon.shapes.selecting import slice_parameters
+from surgeon.shapes.sequences import Piece, piece
 from surgeon.shapes.shapes import Shapes
 
 MOST_COLUMNS = 1 << 14
@@ -49,6 +50,10 @@ class Columns:
             if read not in found and node is not None and numbers and len(set(numbers)) < len(numbers):
                 found[read] = None
                 waiting += filter(None, self.shapes.origin.inputs(node))
+                taken = piece(self.shapes.site(node))
+                if taken is not None:  # the sequence itself has no columns
+                    found |= dict.fromkeys(taken.node.node.outputs)
+                    waiting.append(taken.node.inputs[taken.position])
         return list(found)
 
     def _asked(self, scope: Scope, name: str, depth: int) -> Numbers | None:
@@ -88,6 +93,9 @@ class Columns:
         op, home, rank = site.node.op, site.scope, len(shape)
         if op in POINTWISE:
             return self._computed(site, shape, depth)
+        taken = piece(site)
+        if taken is not None:
+            return self._taken(taken, site, name, depth)
         parts = [self._asked(home, read, depth) for read in (site.inputs if op == "Concat" else site.inputs[:1])]
         given = [part for part in parts if part is not None]
         if len(given) < len(parts) or not given:
@@ -115,6 +123,19 @@ class Columns:
         ahead = (site.shape(0) or ())[:-behind]
         is_still = op != "Transpose" and ahead == shape[: -made.ndim] and not self._cuts_ahead(site, name, behind)
         return made if is_still else self._named(home, name, made)
+
+    def _taken(self, taken: Piece, site: NodeView, name: str, depth: int) -> Numbers | None:
+        """What is taken out of a sequence: a tensor that was put in, or columns cut out of one that is followed."""
+        whole = taken.node.inputs[taken.position]
+        own, given = self._asked(taken.node.scope, whole, depth), taken.node.shape(taken.position)
+        if own is None or given is None or taken.drops or taken.axis is None:
+            return None if taken.drops else own
+        axis = taken.axis - len(given)
+        if axis < -own.ndim:
+            return self._named(site.scope, name, own)
+        if _fixed((taken.start, taken.end)) is None:
+            return None
+        return np.moveaxis(np.moveaxis(own, axis, 0)[taken.start : taken.end], 0, axis)
 
     def _bounds(self, site: NodeView, name: str) -> Any:
         """(start, end, axis from the end, step) for each axis that an op cuts; None for an op that does not."""

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import AttributeProto, TensorProto
 
 from surgeon.errors import ModelFileError
+from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.schemas import AttributeSpec, Schema, schema
 from surgeon.shapes.symbols import Expr, Size, SizeError, symbols
@@ -108,7 +109,9 @@ ValueRule: TypeAlias = "Callable[[NodeView], Sequence[Values | None]]"
 
 
 class Inference(Protocol):
-    """Where a site gets the facts of its inputs from."""
+    """Where a site gets the facts of its inputs from.  origin: the nodes and what each reads."""
+
+    origin: Origin
 
     def need_facts(self, scope: Scope, name: str) -> Facts:
         """The facts of a tensor; stops the rule where they are still to be found."""
@@ -125,7 +128,6 @@ class Inference(Protocol):
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
         """An attribute of a node, references to a function's attributes resolved."""
         ...
-
 
 class NodeView:
     """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
@@ -155,6 +157,14 @@ class NodeView:
     def facts(self, position: int) -> Facts:
         """The facts of an input; unknown for one that is not given."""
         return self._evaluator.need_facts(self.scope, self.inputs[position]) if self.has(position) else UNKNOWN
+
+    def maker(self, position: int) -> "NodeView | None":
+        """The node that makes an input; None for one that is not given, or that no node makes."""
+        home = self.scope.home(self.inputs[position]) if self.has(position) else None
+        node = None if home is None else home.producers.get(self.inputs[position])
+        if home is None or node is None:
+            return None
+        return NodeView(self._evaluator, home, node, self._evaluator.origin.inputs(node))
 
     def shape(self, position: int) -> Shape | None:
         """The shape of an input, None where its rank is unknown."""

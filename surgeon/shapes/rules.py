@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from surgeon.shapes import attention, elementwise, layout, linear, making, reducing, selecting
+from surgeon.shapes import attention, elementwise, layout, linear, making, reducing, selecting, sequences
 from surgeon.shapes.declared import declared
 from surgeon.shapes.facts import Draft, Facts, NodeView, Rule
 
@@ -14,6 +14,7 @@ RULES: dict[str, Rule] = {
     **making.RULES,
     **reducing.RULES,
     **selecting.RULES,
+    **sequences.RULES,
 }
 
 BY_FACTS = elementwise.BY_FACTS | linear.BY_FACTS
