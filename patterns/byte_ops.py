@@ -9,7 +9,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 
 WIDER = {"uint8": "float32", "uint16": "float32", "int16": "float32", "uint32": "int64"}
 STEPS = {"uint8": 2**8, "uint16": 2**16}
-ALONE = ("Transpose", "Flatten", "DepthToSpace", "SpaceToDepth", "MaxPool")
+ALONE = ("Identity", "Transpose", "Flatten", "DepthToSpace", "SpaceToDepth", "MaxPool")
 TOLD = ("Reshape", "Squeeze", "Unsqueeze", "Expand", "Tile", "Gather", "GatherElements", "GatherND")
 JOINING = ("Concat", "Max", "Min")
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod")

@@ -6,6 +6,7 @@ import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from ._integers import NOT_A_NUMBER, exact, floats, less_zero, quantized, reshaped
+from ._quantized import is_number
 
 MIDDLE = 128  # uint8 around this is int8 around 0
 EIGHT_BITS = ("int8", "uint8")
@@ -24,7 +25,8 @@ class Scaled(Captures):
         """That in which scales and zero points are repeated."""
         require(not self.attributes.get("block_size"), "it is quantised in blocks")
         require(self.scale.rank is not None, "the shape of the scale is unknown")
-        require(self.zero is None or self.zero.shape == self.scale.shape, "the zero point has another shape")
+        of_one = self.zero is not None and is_number(self.zero) and is_number(self.scale)
+        require(self.zero is None or of_one or self.zero.shape == self.scale.shape, "the zero point has another shape")
         if self.scale.rank == 0 or self.scale.shape == (1,):
             return [-1]
         require(self.scale.rank == 1, "it is quantised in blocks")

@@ -102,6 +102,17 @@ def test_sizes_that_the_user_chose_stay_and_others_follow() -> None:
     assert runs(model, first)
 
 
+@pytest.mark.parametrize(("op", "gates"), [("GRU", 3), ("LSTM", 4), ("RNN", 1)])
+def test_states_and_lengths_of_recurrent_nodes_are_of_one_batch(op: str, gates: int) -> None:
+    more = ", c0" if op == "LSTM" else ""
+    model = filled(f"""g (float[t, n, 3] x, int32[l] lengths, float[1, h, 4] h0, float[1, c, 4] c0)
+        => (float[t, 1, n, 4] y) <float[1, {4 * gates}, 3] w, float[1, {4 * gates}, 4] r>
+        {{ y = {op}<hidden_size = 4>(x, w, r, , lengths, h0{more}) }}""")
+    (sizes,) = FittedSizes(model, {}).of([{"t": 5, "n": 2, "l": 3, "h": 4, "c": 5}])
+    assert sizes["n"] == sizes["l"] == sizes["h"]
+    assert (sizes["n"] == sizes["c"]) is (op == "LSTM")
+
+
 @pytest.mark.parametrize(
     "text",
     [

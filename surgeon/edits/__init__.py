@@ -19,6 +19,7 @@ from surgeon.edits.heads import AppendArgMax as AppendArgMax
 from surgeon.edits.heads import AppendSigmoid as AppendSigmoid
 from surgeon.edits.heads import AppendSoftmax as AppendSoftmax
 from surgeon.edits.heads import AppendTopK as AppendTopK
+from surgeon.edits.hold import Hold as Hold
 from surgeon.edits.insert import Insert as Insert
 from surgeon.edits.notes import Metadata as Metadata
 from surgeon.edits.notes import StripDoc as StripDoc

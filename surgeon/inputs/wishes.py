@@ -66,6 +66,9 @@ class _Reader:
             "RotaryEmbedding": self._rotary,
             "com.microsoft::RotaryEmbedding": self._rotary,
             "Concat": self._concat,
+            "GRU": self._recurrent,
+            "LSTM": self._recurrent,
+            "RNN": self._recurrent,
             "Expand": self._expand,
             "Reshape": self._reshape,
         }
@@ -159,6 +162,16 @@ class _Reader:
         for rows in (places,) if places or not is_standard else (self._at(1), self._at(2)):
             if x and rows and len(rows) > 1:
                 yield from (Wish(rows[0], x[0]), Wish(rows[1], x[-2]))
+
+    def _recurrent(self) -> Iterator[Wish]:
+        """Initial states, and lengths, of as many batches as the input has."""
+        x, place = self._at(0), 0 if self._attribute("layout", 0) else 1
+        for states in (self._at(5), self._at(6)):
+            if x and states and len(x) == len(states) == 3:
+                yield Wish(x[place], states[place])
+        lengths = self._at(4)
+        if x and lengths and len(x) == 3:
+            yield Wish(x[place], lengths[0])
 
     def _along_axis(self, lookup: Lookup) -> Iterator[Wish]:
         table = self._at(lookup.table)

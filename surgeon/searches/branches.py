@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from itertools import compress
 
-from onnx import FunctionProto, GraphProto
+from onnx import FunctionProto, GraphProto, NodeProto
 
+from surgeon.file.payloads import size_of
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.pattern import Found, Search
@@ -116,6 +117,9 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     arrays = [array for array in weights if array is not None]
     if len(arrays) < len(weights) or sum(array.size for array in arrays) > MOST:
         return None
+    nodes = [index.model.body(inner) for inner in body.proto.node]
+    if sum(map(size_of, nodes)) > MOST:
+        return None
     used = index.used(node)
     outputs = tuple(compress(node.outputs, used))
     if not outputs:
@@ -123,7 +127,8 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     outside = _outside(body.proto)
     function = FunctionProto(name="branch", domain="surgeon.branch", input=[*outside, *body.initializers])
     function.output.extend(value.name for value in body.proto.output)
-    function.node.extend(body.proto.node)
+    # The constants of nodes, in bodies below too, were cut out of them: what is written anew holds them.
+    function.node.extend(NodeProto.FromString(index.model.full(inner)) for inner in body.proto.node)
     bound = {"body": (function,), "outside": Several(outside), "weights": (arrays,), "used": (used,)}
     return Found((node,), outputs, bound, made_by)
 

@@ -45,7 +45,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
         used = index.used(node)
         outputs = tuple(compress(node.outputs, used))
         if outputs:
-            function = _limited(node)
+            function = _limited(NodeProto.FromString(index.model.full(node.proto)))
             bound = {
                 "body": (function,),
                 "start": count.start,
@@ -104,11 +104,9 @@ def _is_one(name: str, body: GraphProto, makers: Mapping[str, NodeProto]) -> boo
     return bool(value.size == 1 and value.item() == 1)
 
 
-def _limited(node: Node) -> FunctionProto:
+def _limited(loop: NodeProto) -> FunctionProto:
     """A function of a trip limit and of all that a loop reads."""
-    loop = NodeProto()
-    loop.CopyFrom(node.proto)
-    names = list(dict.fromkeys(name for name in (*loop.input, *free_names(node.proto)) if name))
+    names = list(dict.fromkeys(name for name in (*loop.input, *free_names(loop)) if name))
     loop.input[0] = "trip_limit"
     _hand_on(next(item.g for item in loop.attribute if item.name == "body"))
     outputs = [name or f"unnamed_{place}" for place, name in enumerate(loop.output)]

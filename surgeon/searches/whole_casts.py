@@ -84,7 +84,7 @@ class _Contents:
 
     def _made(self, node: Node) -> _Whole | None:
         if node.op in ROUNDED:
-            return _Whole(-inf, inf)
+            return self._rounded(node.inputs[0])
         if node.op == "Cast":
             limits = _limits(shapes_of(self._index).dtype(self._scope, node.inputs[0]))
             return None if limits is None else _Whole(*limits)
@@ -101,14 +101,29 @@ class _Contents:
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         return self._any_of([name for name in inputs if name])
 
-    def _limited(self, node: Node) -> _Whole | None:
-        """A Clip, whose limits must be whole too."""
+    def _rounded(self, name: str) -> _Whole:
+        """What is rounded, perhaps behind a Clip whose limits are whole."""
+        node = self._scope.producers.get(name)
+        limits = None if node is None or node.op != "Clip" else self._limits_of(node)
+        if node is None or limits is None:
+            return _Whole(-inf, inf)
+        return _Whole(min(limits), limits[1], frozenset((node,)))
+
+    def _limits_of(self, node: Node) -> tuple[float, float] | None:
+        """The limits of a Clip that are constants and whole numbers."""
         if len(node.inputs) < 3 or not all(node.inputs):
             return None
-        x, low, high = (self.of(name) for name in node.inputs)
-        if x is None or low is None or high is None or low.least != low.largest or high.least != high.largest:
+        low, high = (self.of(name) for name in node.inputs[1:3])
+        if low is None or high is None or low.least != low.largest or high.least != high.largest:
             return None
-        least, largest = (min(max(end, low.least), high.least) for end in x[:2])
+        return low.least, high.least
+
+    def _limited(self, node: Node) -> _Whole | None:
+        """A Clip, whose limits must be whole too."""
+        x, limits = self.of(node.inputs[0]), self._limits_of(node)
+        if x is None or limits is None:
+            return None
+        least, largest = (min(max(end, limits[0]), limits[1]) for end in x[:2])
         return _Whole(least, largest, x.nodes)
 
     def _any_of(self, names: list[str]) -> _Whole | None:

@@ -9,6 +9,7 @@ from typing import Any
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.inputs.dims import (
+    FreeDim,
     evaluate,
     fallback_sets,
     free_dims,
@@ -17,6 +18,7 @@ from surgeon.inputs.dims import (
     size_sets,
     wanted_inputs,
 )
+from surgeon.inputs.fitted import FittedSizes
 from surgeon.running.children import WHOLE, Answer, Child, Failure, Task, left, memory_limit, taken
 from surgeon.tensorrt.library import Library
 from surgeon.tensorrt.served import Build, Made, Shapes, Source
@@ -25,9 +27,12 @@ from surgeon.tensorrt.words import NEEDS_GPU, plain, said_of_sizes
 MODULE = "surgeon.tensorrt.served"
 MOST_ROUNDS = 64
 """So often a model is parsed anew without the nodes that were refused, so that what stands behind them is told too."""
-MOST_PROFILES = 24
+MOST_PROFILES = 40
 """So many sets of sizes are tried where the builder says that those before do not suit the graph."""
+LARGE = (512, 576, 1600, 16000)
+"""Sizes of what is no batch, tried where smaller ones do not suit: nets of sound take no fewer samples than a window of theirs."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
+LARGE_BATCH = 64
 NOTHING: Mapping[int, Made] = {}
 Range = tuple[int, int, int]
 Behind = Callable[[int], tuple[int, Made] | None]
@@ -206,7 +211,7 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
         if list(sizes) != sorted(sizes) or sizes[0] < 0:
             raise UsageError(f"The sizes of {name!r} are out of order: give the least, the best and the largest.")
     ends = [{name: sizes[place] for name, sizes in dims.items()} for place in range(3)]
-    sets = zip(*([*size_sets(free, end), *fallback_sets(free, end)] for end in ends), strict=False)
+    sets = zip(*(_sets(model, free, end) for end in ends), strict=False)
     for points in sets:
         profile: dict[str, Shapes] = {}
         for name, value in inputs.items():
@@ -215,6 +220,23 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
                 least, best, largest = ([_size(size, point) for size in shape] for point in points)
                 profile[name] = (least, best, largest)
         yield profile, {name: (points[0][name], points[1][name], points[2][name]) for name in free}
+
+
+def _sets(model: Model, free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """Sets of sizes to try in turn: the usual ones, further ones, and large ones that fit one another."""
+    yield from size_sets(free, chosen)
+    batches = [key for key, dim in free.items() if dim.kind() == "batch"]
+    further = fallback_sets(free, chosen)
+    yield from (sizes for sizes in further if all(sizes[key] < LARGE_BATCH for key in batches))
+    large = [
+        {key: chosen.get(key, batch if dim.kind() == "batch" else size) for key, dim in free.items()}
+        for size in LARGE
+        for batch in (1, 2)
+    ]
+    for sizes in large:
+        yield from FittedSizes(model, chosen).of([sizes])
+        yield sizes
+    yield from (sizes for sizes in further if any(sizes[key] >= LARGE_BATCH for key in batches))
 
 
 def _size(size: int | str, sizes: Mapping[str, int]) -> int:

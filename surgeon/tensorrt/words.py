@@ -29,7 +29,7 @@ _KNOWN = (
     ),
 )
 # What the builder says of sizes that the graph cannot take: the profile's fault, and not the model's.
-_OF_SIZES = re.compile(r"reshap|negative|volume|broadcast|dimension|conformable|profile|slice", re.IGNORECASE)
+_OF_SIZES = re.compile(r"reshap|negative|empty|volume|broadcast|dimension|conformable|profile|slice", re.IGNORECASE)
 
 
 def said_of_sizes(reason: str) -> bool:

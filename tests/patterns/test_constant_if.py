@@ -1,6 +1,8 @@
 """If by a constant condition: the branch that is taken, whatever it holds, and what stays an If."""
 
+import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 from surgeon.patterns.constant_folding import constant_folding
 from surgeon.patterns.constant_if import constant_if
 
@@ -166,3 +168,30 @@ def test_one_run_takes_a_branch_that_other_rules_would_change():
     again, second = surgeon.rewrite(model, "ort", check="none")
     assert not second.sites
     assert again == model
+
+
+def test_large_constants_of_nodes_in_a_branch_and_below_it_come_along():
+    """A model that is opened leaves them in the file, and what is written anew holds them."""
+    large = np.arange(3000, dtype=np.float32)
+
+    def constant(name):
+        return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(large, "v"))
+
+    def branch(name, nodes):
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, 1, [3000])])
+
+    inner = helper.make_node(
+        "If",
+        ["c"],
+        ["b"],
+        then_branch=branch("s", [constant("v"), helper.make_node("Add", ["a", "v"], ["s"])]),
+        else_branch=branch("t", [helper.make_node("Neg", ["a"], ["t"])]),
+    )
+    taken = branch("b", [constant("w"), helper.make_node("Mul", ["x", "w"], ["a"]), inner])
+    other = branch("e", [helper.make_node("Exp", ["x"], ["e"])])
+    model = parse("(float[3000] x, bool c) => (float[3000] y) <bool yes = {1}> { y = Identity(x) }")
+    del model.graph.node[:]
+    model.graph.node.append(helper.make_node("If", ["yes"], ["y"], then_branch=taken, else_branch=other))
+    made, report = surgeon.rewrite(model, "constant_if", check="both")
+    assert report.outcome == "proved"
+    assert [node.op_type for node in made.graph.node] == ["Constant", "Mul", "If"]

@@ -1,8 +1,11 @@
 """Loops that count, with a trip limit: what fires and what is spared."""
 
+import numpy as np
+import onnx
 import pytest
 from surgeon.patterns.counted_loops import counted_loops
 
+import surgeon
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph
 
@@ -52,3 +55,20 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_large_constants_of_its_body_come_along():
+    """A model that is opened leaves them in the file, and what is written anew holds them."""
+    model = loop()
+    for value in (*model.graph.input, *model.graph.output):
+        if value.name != "k":
+            value.type.tensor_type.shape.dim[-1].dim_value = 3000
+    body = next(item.g for node in model.graph.node for item in node.attribute if item.name == "body")
+    for value in (*body.input, *body.output):
+        if value.name in ("sum", "more", "row"):
+            value.type.tensor_type.shape.dim[0].dim_value = 3000
+    half = next(node for node in body.node if node.output[0] == "half")
+    half.attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.full(3000, 0.5, np.float32)))
+    made, report = surgeon.rewrite(model, counted_loops, target="tensorrt")
+    assert report.outcome == "proved"
+    assert made.ByteSize() > 12000
