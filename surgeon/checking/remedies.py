@@ -10,6 +10,7 @@ from surgeon.explaining.explain import misses_at
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node
 from surgeon.matching.pattern import ops_of
+from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.driver import Driver
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Plan, Rule
@@ -74,7 +75,7 @@ class _Told:
             many += "" if self.rule.is_exact else " (it changes numbers beyond rounding)"
             help_.fires.append(f"rule {self.rule.name} fires{many}: {self._command('rewrite IN OUT')}")
             help_.is_whole = help_.is_whole or (count == found.count and self.rule.is_exact)
-        elif needs is not None or found.kind == "mapping":
+        elif needs is not None or found.kind == "mapping" or self.rule.lacking:
             told = self._near(nodes[0], found.kind == "mapping")
             help_.may += [told] if told and self.rule.is_exact else []
 
@@ -86,6 +87,8 @@ class _Told:
         if miss is not None and miss.opset:
             first = f"surgeon upgrade IN OUT --opset {miss.opset} first"
             return f"rule {self.rule.name} may do from opset {miss.opset} on: {first}"
+        if miss is not None and self.rule.lacking and _is_of_node(miss):
+            return f"rule {self.rule.name} writes it otherwise, but not here: {miss.reason}"
         if miss is None or not miss.near or not is_placeholder or self.is_aside:
             return ""
         why = f"does not fire ({miss.reason})"
@@ -94,6 +97,12 @@ class _Told:
     def _command(self, words: str) -> str:
         target = "" if self.target == DEFAULT else f" --target {self.target}"
         return f"surgeon {words} --rules {self.rule.name}{target}"
+
+
+def _is_of_node(miss: Mismatch) -> bool:
+    """Whether a pattern is of the node, and what is said against it of no other node."""
+    is_whole = miss.matched == miss.total and miss.kind != "escape"
+    return not miss.also and (is_whole or (miss.total == 1 and miss.kind == "operand"))
 
 
 def _plan(rule: Rule, target: str, opset: int | None) -> Plan | None:
@@ -110,6 +119,8 @@ def _ops(plan: Plan, wanted: set[str]) -> set[str]:
     for compiled in plan.sources:
         if compiled.search is unnamed_arguments:
             found.update(op for op in wanted if "::" in op)
+        if compiled.search is not None and compiled.search.replaces is not None:
+            found.update(filter(compiled.search.replaces, wanted))
         said = ops_of(compiled.pattern)
         wild = [name for name in said if "*" in name]
         found.update(op for op in wanted if op in said or any(fnmatchcase(op, name) for name in wild))

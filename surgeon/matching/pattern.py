@@ -49,6 +49,7 @@ class Search:
     absent: str
     last: bool = False
     left: Callable[[Index, Scope], str] | None = None
+    replaces: Callable[[str], bool] | None = None
 
     @property
     def name(self) -> str:

@@ -40,7 +40,16 @@ def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
             yield Found((node,), outputs, bound)
 
 
-defined_nodes = Search(_defined_nodes, "no op in the model is one that ONNX defines by others")
+
+
+def _is_defined(op: str) -> bool:
+    """Whether ONNX defines an op by others at any opset."""
+    return op not in RANDOM and bool(_bodies(op, None))
+
+
+defined_nodes = Search(
+    _defined_nodes, "no op in the model is one that ONNX defines by others", replaces=_is_defined
+)
 
 
 def standard_body(match: Match) -> FunctionProto:
@@ -70,20 +79,20 @@ def standard_body(match: Match) -> FunctionProto:
 
 
 def _schema(op: str, opset: int | None) -> Any:
-    """The schema of an op of ai.onnx, an `onnx.defs.OpSchema`; None where there is none."""
+    """The schema of an op of ai.onnx, an `onnx.defs.OpSchema`, the newest for no opset; None where there is none."""
     try:
-        return onnx.defs.get_schema(op, opset or 1, "")
+        return onnx.defs.get_schema(op, opset or onnx.defs.onnx_opset_version(), "")
     except onnx.defs.SchemaError:
         return None
 
 
 def _bodies(op: str, opset: int | None) -> list[int]:
-    """The opsets of ai.onnx up to this one for which an op has a body, in order."""
+    """The opsets of ai.onnx up to this one, or to the newest, for which an op has a body, in order."""
     schema = None if "::" in op else _schema(op, opset)
     if schema is None:
         return []
     versions = [*schema.function_opset_versions, *schema.context_dependent_function_opset_versions]
-    return sorted(version for version in set(versions) if version <= (opset or 1))
+    return sorted(version for version in set(versions) if opset is None or version <= opset)
 
 
 def _type_of(match: Match, name: str) -> TypeProto:

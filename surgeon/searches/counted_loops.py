@@ -56,7 +56,9 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
             yield Found((node,), outputs, bound)
 
 
-counted_loops = Search(_counted_loops, "no Loop without a trip limit counts up to a limit that stays")
+counted_loops = Search(
+    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", replaces=lambda op: op == "Loop"
+)
 
 
 def _count(node: Node, body: GraphProto) -> _Count | None:

@@ -15,6 +15,7 @@ from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema, type_string
 from surgeon.targets.examination import Examination
 from surgeon.targets.support import check_schema, local_functions, missing_op
+from surgeon.targets.tensorrt_lacking import LACKED_BY_RTX, behind
 from surgeon.targets.tensorrt_limits import EXEMPT
 from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
 from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
@@ -166,13 +167,15 @@ class TensorrtSupport:
             reason = "TensorRT has no op and no plugin of this name"
             rule = "a rule that writes it in ops that TensorRT has, or as a plugin"
             self._note("mapping", node, reason, "mapping", rule, *helps)
-        elif schema(domain, name, opset) is None:
+            return
+        if schema(domain, name, opset) is None:
             missing_op(node, opset, self.found)
-        elif listed is None and not domain:
+            return
+        why, more = behind(domain, name)
+        reason = f"TensorRT {tensorrt_version()} does not read it"
+        if listed is None and not domain:
             reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
-            self._note("kernel", node, reason, "kernel", *helps)
-        else:
-            self._note("kernel", node, f"TensorRT {tensorrt_version()} does not read it", "kernel", *helps)
+        self._note("kernel", node, f"{reason}: {why}" if why else reason, "kernel", *more, *helps)
 
     def _check_op(self, node: Node, listed: TensorrtOp) -> None:
         domain, name = split_op(node.op)
@@ -183,7 +186,8 @@ class TensorrtSupport:
         if check_schema(node, opset, self.dtypes, self.found):
             return
         if not listed.rtx:
-            self._note("advice", node, f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does", stops=False)
+            reason = f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does"
+            self._note("advice", node, reason, "", *LACKED_BY_RTX.get(name, ()), stops=False)
         for reason, help_ in self.limits.of(node):
             self._note("restriction", node, reason, "", *filter(None, [help_]))
         self._check_types(node, listed)

@@ -5,6 +5,7 @@ plugins, which the parser knows where their library is loaded, and for nodes tha
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surgeon.diagnosis.dtypes import spelled
@@ -14,7 +15,7 @@ from surgeon.targets.examination import Examination
 from surgeon.targets.tensorrt_checks import Complaint, TensorrtSupport
 from surgeon.targets.tensorrt_ops import tensorrt_version
 from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.words import ENDS, said_of_sizes
+from surgeon.tensorrt.words import DECIDES, ENDS, FIXED_RANK, NO_IMPORTER, said_of_sizes
 
 if TYPE_CHECKING:
     from surgeon.tensorrt.asking import Objection
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
 OF_BUILDER = ("Attention",)
 SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
+HOLD = "make it a constant: surgeon edit IN OUT --hold INPUT=VALUE"
+FIX = "fix the size that is 1: surgeon edit IN OUT --dim NAME=1"
 SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
@@ -133,8 +136,14 @@ def _merge(
         if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
             complaint.note(asked.found)
     told = {complaint.node for complaint in support.complaints if complaint.stops}
+    advised = {complaint.node: complaint for complaint in support.complaints if not complaint.stops}
     for node, fault in refused.items():
-        if node not in told and node not in support.plugins:
+        if node in told or node in support.plugins:
+            continue
+        advice = advised.get(node) if fault.reason == NO_IMPORTER else None
+        if advice is not None:  # the tables say which TensorRT reads it
+            replace(advice, kind="kernel", stops=True).note(asked.found)
+        else:
             kind: Kind = "build" if fault.stage == "build" else "restriction"
             asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=_helps(fault))
     unplaced = [fault for fault in faults if fault.node not in nodes]
@@ -148,7 +157,12 @@ def _merge(
 
 
 def _helps(fault: "Objection") -> list[str]:
-    return [SIZES] if fault.stage == "build" and said_of_sizes(fault.reason) else []
+    if fault.stage != "build":
+        return []
+    if DECIDES in fault.reason:
+        return [HOLD]
+    fixed = [FIX] if FIXED_RANK in fault.reason else []
+    return [*fixed, SIZES] if said_of_sizes(fault.reason) else fixed
 
 
 def _note_ends(asked: Examination, support: TensorrtSupport) -> None:

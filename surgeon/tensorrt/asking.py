@@ -30,7 +30,7 @@ MOST_ROUNDS = 64
 MOST_PROFILES = 40
 """So many sets of sizes are tried where the builder says that those before do not suit the graph."""
 LARGE = (512, 576, 1600, 16000)
-"""Sizes of what is no batch, tried where smaller ones do not suit: nets of sound take no fewer samples than a window of theirs."""
+"""Sizes of what is no batch, tried where smaller ones do not suit: nets of sound want a whole window of samples."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 LARGE_BATCH = 64
 NOTHING: Mapping[int, Made] = {}

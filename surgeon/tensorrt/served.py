@@ -21,7 +21,7 @@ from surgeon.file import external
 from surgeon.file.model import Model
 from surgeon.ops.walking import nodes_of
 from surgeon.running.child import Note
-from surgeon.tensorrt.words import lacks_driver
+from surgeon.tensorrt.words import DECIDES, lacks_driver
 
 MARK = "surgeon-node-"
 """Each node goes to TensorRT under this name and its number, as an error names it by its name alone."""
@@ -34,10 +34,10 @@ _CREATORS = ("getCreators", "getPluginCreators", "initLibNvInferPlugins")
 # What it says of a plugin of its own that it could not make.
 _OF_PLUGIN = re.compile(r"[Pp]lugin was not found in the plugin registry|Could not create the plugin")
 # What the parser logs before it takes up a node.
-_PARSING = ("Static check for parsing node", "Parsing node")
+_TAKING_UP = "Parsing node"
+_PARSING = ("Static check for parsing node", _TAKING_UP)
 
 UNTOLD = "TensorRT does not say why"
-DECIDES = "tells sizes or axes, and TensorRT wants to know them when it builds"
 
 Dims = Sequence[int | str | None]
 Made = Sequence[tuple[str, int, Dims]]
@@ -179,7 +179,7 @@ class Parsed:
         for plugins in source.plugins:
             self._trt.get_plugin_registry().load_library(plugins)
         self._log.lines.clear()
-        self._log.note = note
+        self._log.note, self._log.node = note, -1
         self._builder = self._trt.Builder(self._log)
         self._network = self._builder.create_network(_flags(self._trt))
         self._parser = self._trt.OnnxParser(self._network, self._log)
@@ -200,6 +200,8 @@ class Parsed:
     def told(self) -> dict[str, Any]:
         """What the parser says."""
         faults = [_fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
+        for fault in faults[:1]:
+            fault["node"] = fault["node"] if fault["node"] >= 0 else self._log.node  # some errors name none
         if lacks_driver(self._log.lines):
             for fault in faults:
                 fault["needs_gpu"] = _OF_PLUGIN.search(fault["text"]) is not None
@@ -278,6 +280,7 @@ def _loaded(library: str) -> tuple[Any, Any]:
             trt.ILogger.__init__(self)
             self.lines: list[str] = []
             self.note: Note | None = None
+            self.node = -1  # that the parser is at, by its number
 
         def log(self, severity: Any, message: str) -> None:
             """Keep what is an error."""
@@ -285,6 +288,7 @@ def _loaded(library: str) -> tuple[Any, Any]:
                 self.lines.append(message)
             elif self.note is not None and message.startswith(_PARSING):
                 self.note({"stage": "parse", **_located(message)})
+                self.node = _located(message)["node"] if message.startswith(_TAKING_UP) else self.node
 
     log = Log()
     trt.init_libnvinfer_plugins(log, "")  # those that the library brings itself

@@ -13,6 +13,9 @@ _NODE = re.compile(r"\(?surgeon-node-\d+\w*\)?[:\]]? ?")
 # What the parser says of an op that it has no importer for, and of one that may be a plugin.
 NO_IMPORTER = "TensorRT's parser does not read this op"
 NEEDS_GPU = "TensorRT makes its plugin on a machine with a GPU alone, so nothing is told of it here"
+# What the builder says of an input that a size or an axis hangs on, and of a rank that hangs on a size.
+DECIDES = "tells sizes or axes, and TensorRT wants to know them when it builds"
+FIXED_RANK = "the output rank, which is fixed at build time"
 ENDS = "TensorRT has no tensors of the dtype of an input, output or weight of the network"
 _KNOWN = (
     (re.compile(r"^false$"), NO_IMPORTER),
