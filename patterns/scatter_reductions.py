@@ -20,11 +20,22 @@ class Scattered(Captures):
     axis: int = 0
     reduction: str
 
-    def require_sizes(self) -> None:
-        """Refuse sizes that are free, and values of no float."""
+    def require_known(self) -> None:
+        """Refuse tensors of unknown rank, and more comparisons than are worth it, as far as sizes are fixed."""
         require(self.reduction in NEUTRAL, "it has no reduction")
-        for one in (self.x, self.indices, self.updates):
-            require(one.rank is not None and all(isinstance(size, int) for size in one.shape), "a size is free")
+        require(all(one.rank is not None for one in (self.x, self.indices, self.updates)), "a rank is unknown")
+        require(self.x.dtype is not None, "the dtype of x is unknown")
+
+
+def require_few(*sizes: Any) -> None:
+    """Refuse more comparisons than are worth it, where that is known."""
+    fixed = all(isinstance(size, int) for size in sizes)
+    require(not fixed or prod(sizes) <= MOST, "there are too many indices and places to compare")
+
+
+def up_to(g: Graph, size: Any) -> Any:
+    """All numbers from 0 to a size that is fixed, or a number in a tensor."""
+    return np.arange(size) if isinstance(size, int) else g.range(np.array(0), size, np.array(1))
 
 
 def reduced(g: Graph, m: Scattered, chosen: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -50,24 +61,26 @@ def by_elements(g: Graph, m: Scattered) -> Tensor:
     return g.scatter_elements(m.x, m.indices, m.updates, axis=m.axis, reduction=m.reduction)
 
 
-@rule(patterns=[by_elements], target="any", opset=18, lacking=True, dtypes="floats")
+@rule(patterns=[by_elements], target="any", opset=16, lacking=True, dtypes="floats")
 def scatter_elements(g: Graph, m: Scattered) -> Tensor:
     """Write a ScatterElements with a reduction as sums, products, largest or smallest numbers along an axis.
 
     What: each place takes what has its index, where the target scatters without reductions.  It compares every index
-    with every place of its axis.
+    with every place of its axis, also of free sizes: of 2²⁴ comparisons at most, as far as that is known.
     Numerics: rounding only.
     """
-    m.require_sizes()
+    m.require_known()
     axis, rank = m.axis % m.x.rank, m.x.rank
     others = [(m.x.shape[at], m.indices.shape[at]) for at in range(rank) if at != axis]
     require(all(one == other for one, other in others), "the indices do not go over all other axes")
-    size = m.x.shape[axis]
-    require(size * prod(m.indices.shape) <= MOST, "there are too many indices and places to compare")
+    size: Any = m.x.shape[axis]
+    require_few(size, *m.indices.shape)
+    size = size if isinstance(size, int) else g.gather(g.shape(m.x), np.array(axis))
     order = [*(at for at in range(rank) if at != axis), axis]
     x, indices, updates = (g.transpose(one, perm=order) for one in (m.x, m.indices, m.updates))
     last = np.array([-1], np.int64)
-    is_here = g.equal(g.unsqueeze(counted(g, indices, np.array(size, np.int64)), last), np.arange(size))
+    wide = counted(g, indices, np.array(size) if isinstance(size, int) else size)
+    is_here = g.equal(g.unsqueeze(wide, last), up_to(g, size))
     chosen = g.where(is_here, g.unsqueeze(updates, last), np.array(NEUTRAL[m.reduction], m.x.dtype))
     return g.transpose(reduced(g, m, chosen, x, -2), perm=np.argsort(order).tolist())
 
@@ -82,19 +95,24 @@ def scatter_nd(g: Graph, m: Scattered) -> Tensor:
     """Write a ScatterND with a reduction as sums, products, largest or smallest numbers along an axis.
 
     What: each place takes what has its index, where the target scatters without reductions.  It compares every index
-    with every place.
+    with every place, also where the first size is free: of 2²⁴ comparisons at most, as far as that is known.
     Numerics: rounding only.
     """
-    m.require_sizes()
-    depth, shape = m.indices.shape[-1], list(m.x.shape)
-    places, width, count = prod(shape[:depth]), prod(shape[depth:]), prod(m.indices.shape[:-1])
-    require(places * width * count <= MOST, "there are too many indices and places to compare")
-    sizes = np.array(shape[:depth], np.int64)
+    m.require_known()
+    shape: list[Any] = list(m.x.shape)
+    depth: Any = m.indices.shape[-1]
+    require(isinstance(depth, int) and depth > 0, "how many axes an index goes over is not fixed")
+    require(all(isinstance(size, int) for size in shape[1:]), "a size other than the first is free")
+    require_few(*shape, *m.indices.shape[:-1])
+    width = prod(shape[depth:])
+    require(width > 0, "nothing is scattered")
+    places: Any = prod(shape[:depth]) if isinstance(shape[0], int) else g.div(g.size(m.x), np.array(width))
+    sizes: Any = g.slice(g.shape(m.x), [0], [depth]) if not isinstance(shape[0], int) else np.array(shape[:depth])
     strides = np.array([prod(shape[at + 1 : depth]) for at in range(depth)], np.int64)
-    flat = g.reshape(g.mul(counted(g, m.indices, sizes), strides), np.array([count, depth]))
+    flat = g.reshape(g.mul(counted(g, m.indices, sizes), strides), np.array([-1, depth]))
     line = g.reduce_sum(flat, np.array([1], np.int64), keepdims=1)
-    is_here = g.unsqueeze(g.equal(line, np.arange(places)), np.array([2], np.int64))
-    updates = g.reshape(m.updates, np.array([count, 1, width]))
+    is_here = g.unsqueeze(g.equal(line, up_to(g, places)), np.array([2], np.int64))
+    updates = g.reshape(m.updates, np.array([-1, 1, width]))
     chosen = g.where(is_here, updates, np.array(NEUTRAL[m.reduction], m.x.dtype))
-    made = reduced(g, m, chosen, g.reshape(m.x, np.array([places, width])), 0)
-    return g.reshape(made, np.array(shape))
+    made = reduced(g, m, chosen, g.reshape(m.x, np.array([-1, width])), 0)
+    return g.reshape(made, g.shape(m.x) if not isinstance(shape[0], int) else np.array(shape))

@@ -15,12 +15,19 @@ FIRES = [
                      "int64 a = {-1}", 26)),
     Case(cum_prod, "of integers, each without itself", target="tensorrt",
          model=graph("y = CumProd<exclusive = 1>(x, a)", "(int32[4, n] x) => (int32[4, n] y)", "int64 a = {0}", 26)),
+    Case(cum_prod, "of free length", target="tensorrt",
+         model=graph("y = CumProd(x, a)", "(float[n, 5] x) => (float[n, 5] y)", "int64 a = {0}", 26)),
+    Case(cum_prod, "of free length, from the end, each without itself", target="tensorrt",
+         model=graph("y = CumProd<reverse = 1, exclusive = 1>(x, a)", "(float[2, n, 3] x) => (float[2, n, 3] y)",
+                     "int64 a = {1}", 26)),
 ]
 SPARES = [
-    Case(cum_prod, "of free length", target="tensorrt", why="is not fixed",
-         model=graph("y = CumProd(x, a)", "(float[n, 5] x) => (float[n, 5] y)", "int64 a = {0}", 26)),
+    Case(cum_prod, "an axis that is an input", target="tensorrt", why="wanted a constant",
+         model=graph("y = CumProd(x, a)", "(float[n, 5] x, int64 a) => (float[n, 5] y)", "", 26)),
     Case(cum_prod, "of many elements", target="tensorrt", why="it is for up to 256",
          model=graph("y = CumProd(x, a)", "(float[999] x) => (float[999] y)", "int64 a = {0}", 26)),
+    Case(cum_prod, "of nothing", target="tensorrt", why="there are no elements",
+         model=graph("y = CumProd(x, a)", "(float[0] x) => (float[0] y)", "int64 a = {0}", 26)),
 ]
 # fmt: on
 

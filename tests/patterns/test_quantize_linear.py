@@ -45,7 +45,7 @@ FIRES = [
          model=model("a = DequantizeLinear(u, s, uz) y = Mul(a, x)")),
     Case(dequantize_linear, "a bias in int32", target="tensorrt",
          model=model("a = DequantizeLinear(b, tiny) y = Add(x, a)")),
-    Case(dequantize_linear, "a bias in int32 with a scale of one number in a row and a zero point of none", target="tensorrt",
+    Case(dequantize_linear, "a bias in int32, its scale one number in a row", target="tensorrt",
          model=graph("a = DequantizeLinear(b, s, z) y = Add(x, a)", HERE,
                      "int32[1] b = {-70000}, float[1] s = {0.001}, int32 z = {0}")),
     Case(quantized_in_int8, "around 128", target="tensorrt",
