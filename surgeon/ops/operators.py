@@ -95,6 +95,7 @@ _MADE = (
     Op("TopK", exact=True, further_places=True, counts=(1,)),
     Op("Unique", further_places=True),
     *each("BlackmanWindow HammingWindow HannWindow", counts=(0,)),
+    Op("MelWeightMatrix", foldable=True),
     *each("RandomNormal RandomUniform Multinomial Bernoulli", random="always"),
     *each("RandomNormalLike RandomUniformLike", random="always", reads_shape=True),
     Op("DequantizeLinear", keeps_shape=True, exact=True),

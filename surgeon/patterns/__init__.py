@@ -155,6 +155,7 @@ GROUPS = {
         "dilated_pools",
         "max_unpool",
         "training_batch_norm",
+        "resized_by_products",
         "eye_like",
         "slice_axes",
         "vector_matmul",
