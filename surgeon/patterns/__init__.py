@@ -156,6 +156,7 @@ GROUPS = {
         "max_unpool",
         "training_batch_norm",
         "resized_by_products",
+        "max_roi_pool",
         "eye_like",
         "slice_axes",
         "vector_matmul",

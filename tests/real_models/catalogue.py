@@ -102,3 +102,19 @@ MODELS: dict[str, Real] = {
     "llama4": Real(Export("llama4")),
     "gelus20000": Real(Made("n20000")),
 }
+
+FURTHER: dict[str, Real] = {
+    "silero": Real(
+        Wheel(*_SILERO, "silero_vad/data/silero_vad.onnx"), dims=(("input[0]", 1), ("input[1]", 576), ("state[1]", 1))
+    ),
+    "ppocr_cls": Real(Wheel(*_OCR, "rapidocr/models/ch_ppocr_mobile_v2.0_cls_mobile.onnx")),
+    **{
+        name: Real(Wheel(*_SILERO, f"silero_vad/data/silero_vad{rest}.onnx"))
+        for name, rest in {
+            "silero_sequence": "_16k_sequence",
+            "silero_ifless": "_op18_ifless",
+            "silero_openvino": "_openvino_16k",
+        }.items()
+    },
+}
+"""More models of the same packages, which are asked before TensorRT, and not timed."""

@@ -1,0 +1,73 @@
+"""The largest numbers of the parts of regions, by comparing each row and column with where the parts begin and end."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+INFINITE = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
+
+
+class Regions(Captures):
+    """Pictures, regions of them, into how many parts each is cut, and the size of the pictures by that of the regions."""
+
+    x: Tensor
+    rois: Tensor
+    parts: list[int]
+    scale: float
+
+
+def node(g: Graph, m: Regions) -> Tensor:
+    """MaxRoiPool."""
+    return g.max_roi_pool(m.x, m.rois, pooled_shape=m.parts, spatial_scale=m.scale)
+
+
+def rounded(g: Graph, x: Tensor) -> Tensor:
+    """x as a whole number, halves away from zero."""
+    half = np.array(0.5, x.dtype)
+    return g.mul(g.sign(x), g.floor(g.add(g.abs(x), half)))
+
+
+def inside(g: Graph, m: Regions, axis: int, first: int, last: int, parts: int) -> tuple[Tensor, Tensor]:
+    """Which elements of an axis lie in each part of each region [region, part, element], and which parts are empty."""
+    kind = m.rois.dtype
+    size = g.gather(g.shape(m.x), np.array(axis))
+    most = g.cast(size, to=str(kind))
+    ends = (g.mul(g.gather(m.rois, np.array([at]), axis=1), np.array(m.scale, kind)) for at in (first, last))
+    start, end = (rounded(g, one) for one in ends)
+    one = np.array(1, kind)
+    step = g.div(g.max(g.add(g.sub(end, start), one), one), np.array(parts, kind))
+    numbers = np.arange(parts, dtype=kind)
+    none = np.array(0, kind)
+    left = g.min(g.max(g.add(g.floor(g.mul(step, numbers)), start), none), most)
+    right = g.min(g.max(g.add(g.ceil(g.mul(step, numbers + kind.type(1))), start), none), most)
+    places = g.cast(g.range(np.array(0), size, np.array(1)), to=str(kind))
+    apart: Any = np.array([2])
+    is_inside = g.and_(
+        g.greater_or_equal(places, g.unsqueeze(left, apart)), g.less(places, g.unsqueeze(right, apart))
+    )
+    return is_inside, g.less_or_equal(right, left)
+
+
+@rule(patterns=[node], target="any", opset=13, lacking=True, dtypes="floats", differs=INFINITE)
+def max_roi_pool(g: Graph, m: Regions) -> Tensor:
+    """Write a MaxRoiPool as maxima over rows and columns that lie in each part of a region.
+
+    What: the corners of regions are rounded to elements, as ONNX Runtime does; empty parts are zero.  Each part looks
+    at every row and column.
+    Numerics: none.
+    """
+    require(m.x.rank == 4 and m.rois.rank == 2, "the rank of the pictures or the regions is unknown")
+    require(m.x.dtype is not None and m.rois.dtype == m.x.dtype, "the dtypes are unknown or differ")
+    least = np.array(-np.inf, m.x.dtype)
+    rows, no_rows = inside(g, m, 2, 2, 4, m.parts[0])
+    columns, no_columns = inside(g, m, 3, 1, 3, m.parts[1])
+    batch = g.cast(g.gather(m.rois, np.array(0), axis=1), to="int64")
+    picked = g.unsqueeze(g.gather(m.x, batch, axis=0), np.array([2]))
+    tall = g.where(g.unsqueeze(rows, np.array([1, 4])), picked, least)
+    made = g.unsqueeze(g.reduce_max(tall, [3], keepdims=0), np.array([3]))
+    wide = g.where(g.unsqueeze(columns, np.array([1, 2])), made, least)
+    found = g.reduce_max(wide, [4], keepdims=0)
+    is_empty = g.or_(g.unsqueeze(no_rows, np.array([1, 3])), g.unsqueeze(no_columns, np.array([1, 2])))
+    return g.where(is_empty, np.array(0, m.x.dtype), found)

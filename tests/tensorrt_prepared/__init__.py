@@ -1,0 +1,1 @@
+"""Which models TensorRT takes before and after the rules for it: `python -m tests.tensorrt_prepared`."""
