@@ -28,10 +28,11 @@ def main() -> int:
     parser.add_argument("--tools", default=",".join(TOOLS), help="which converters, with commas")
     parser.add_argument("--groups", default=",".join(GROUPS), help="which groups, with commas")
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="the Python of other converters")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="what was found; a later run goes on from there")
     asked = parser.parse_args()
     with TemporaryDirectory() as folder:
         groups = tuple(asked.groups.split(","))
-        tools, how = asked.tools.split(","), Asked(asked.peers, asked.build)
+        tools, how = asked.tools.split(","), Asked(asked.peers, asked.build, asked.log)
         size = asked.most * 1e6
         for line in tables(Path(folder), tools, groups, how, each=asked.each, most=size, plant=asked.plant):
             print(line, flush=True)

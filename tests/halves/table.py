@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
 from glob import escape
 from itertools import combinations
 from pathlib import Path
@@ -45,45 +46,88 @@ class Cell:
 @dataclass(frozen=True)
 class Asked:
     """peers: the Python of an environment that holds other converters, where that is not this one.  build: one in so
-    many models is built by TensorRT-RTX, all being parsed; 0 for none.
+    many models is built by TensorRT-RTX, all being parsed; 0 for none.  log: a file of what was found, one line each,
+    which a later run of the same does not find out again.
     """
 
     peers: str = sys.executable
     build: int = 0
+    log: Path | None = None
+
+    def known(self) -> dict[tuple[str, str], Cell]:
+        """What the log says, by converter and model."""
+        if self.log is None or not self.log.exists():
+            return {}
+        rows = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+        cells = ({**row["cell"], "stretches": tuple(row["cell"]["stretches"])} for row in rows)
+        return {(row["tool"], row["model"]): Cell(**cell) for row, cell in zip(rows, cells, strict=True)}
+
+    def note(self, tool: str, model: str, cell: Cell) -> None:
+        """Put a line into the log."""
+        if self.log is not None:
+            with self.log.open("a", encoding="utf-8") as file:
+                print(json.dumps({"tool": tool, "model": model, "cell": asdict(cell)}), file=file)
 
 
-def run(tool: str, samples: Sequence[Sample], folder: Path, asked: Asked) -> Iterator[Cell]:
-    """One converter on all models, in order."""
-    python = asked.peers if tool in PEERS else sys.executable
-    command = [python, str(HERE / "tools.py"), tool]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, bufsize=1
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+class Converter:
+    """One converter, in a process that has one more for each model."""
+
+    def __init__(self, tool: str, folder: Path, asked: Asked) -> None:
+        self._tool, self._folder, self._asked = tool, folder, asked
+        self._known = asked.known()
+        python = asked.peers if tool in PEERS else sys.executable
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+        command = [python, str(HERE / "tools.py"), tool]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment, bufsize=1)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+    def cell(self, sample: Sample, *, builds: bool) -> Cell:
+        """What it makes of a model.  builds: whether an engine is to be built of that."""
+        cell = self._known.get((self._tool, sample.name))
+        if cell is None:
+            cell = self._made(sample, builds)
+            self._asked.note(self._tool, sample.name, cell)
+            print(f"  {self._tool}: {sample.name}: {cell}", file=sys.stderr, flush=True)
+        return cell
+
+    def _made(self, sample: Sample, builds: bool) -> Cell:
+        target = self._folder / f"{self._tool}.onnx"
+        for old in self._folder.glob(f"{self._tool}.onnx*"):
+            old.unlink()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"source": str(sample.path), "target": str(target)}), file=self._process.stdin, flush=True)
+        told = json.loads(self._process.stdout.readline())
+        what, moved = ("crashed", 0.0) if told["why"] else judged(sample.path, target)
+        if what not in ("right", "untold"):
+            line = f"  {self._tool}: {sample.name}: {told['why'] or what} {moved:.3g}"
+            print(line[:300], file=sys.stderr, flush=True)
+        short = next((name for name in ORDER if what.startswith(name)), what)
+        is_asked = self._asked.build and self._tool == "surgeon" and not told["why"]
+        engine = engine_of(sample.path, target, builds) if is_asked else ""
+        if engine == "lost":
+            print(f"  {self._tool}: {sample.name}: TensorRT-RTX takes the original alone", file=sys.stderr, flush=True)
+        numbers = told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"]
+        return Cell(short, moved, *numbers, engine, tuple(told.get("stretches", ())))
+
+
+def run(
+    tools: Sequence[str], samples: Iterable[Sample], folder: Path, asked: Asked
+) -> tuple[list[Sample], dict[str, list[Cell]]]:
+    """All converters on all models: the models, and what each converter made of them, in order."""
+    seen: list[Sample] = []
+    cells: dict[str, list[Cell]] = {tool: [] for tool in tools}
+    with ExitStack() as stack:
+        converters = {tool: stack.enter_context(closing(Converter(tool, folder, asked))) for tool in tools}
         for place, sample in enumerate(samples):
-            target = folder / f"{tool}.onnx"
-            for old in folder.glob(f"{tool}.onnx*"):
-                old.unlink()
-            print(json.dumps({"source": str(sample.path), "target": str(target)}), file=process.stdin, flush=True)
-            told = json.loads(process.stdout.readline())
-            what, moved = ("crashed", 0.0) if told["why"] else judged(sample.path, target)
-            if what not in ("right", "untold"):
-                print(f"  {tool}: {sample.name}: {told['why'] or what} {moved:.3g}"[:300], file=sys.stderr, flush=True)
-            short = next((name for name in ORDER if what.startswith(name)), what)
-            builds = bool(asked.build) and place % asked.build == 0
-            is_asked = asked.build and tool == "surgeon" and not told["why"]
-            engine = engine_of(sample.path, target, builds) if is_asked else ""
-            if engine == "lost":
-                print(f"  {tool}: {sample.name}: TensorRT-RTX takes the original alone", file=sys.stderr, flush=True)
-            stretches = tuple(told.get("stretches", ()))
-            cell = Cell(
-                short, moved, told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"], engine, stretches
-            )
-            print(f"  {tool}: {sample.name}: {cell}", file=sys.stderr, flush=True)
-            yield cell
-        process.stdin.close()
+            seen.append(sample)
+            for tool, converter in converters.items():
+                cells[tool].append(converter.cell(sample, builds=bool(asked.build) and place % asked.build == 0))
+    return seen, cells
 
 
 def engine_of(source: Path, made: Path, builds: bool) -> str:
@@ -100,8 +144,8 @@ def tables(
     folder: Path, tools: Sequence[str], groups: tuple[str, ...], asked: Asked, *, each: int, most: float, plant: int
 ) -> Iterator[str]:
     """All tables in Markdown, line by line."""
-    samples = [sample for sample in corpus(groups, each=each) if sample.path.stat().st_size <= most]
-    cells = {tool: list(run(tool, samples, folder, asked)) for tool in tools}
+    every = (sample for sample in corpus(groups, each=each) if sample.path.stat().st_size <= most)
+    samples, cells = run(tools, every, folder, asked)
     told = [place for place in range(len(samples)) if any(made[place].what != "untold" for made in cells.values())]
     yield f"## {len(samples)} models of float32, of which {len(told)} run on made inputs"
     yield ""

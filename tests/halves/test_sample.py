@@ -61,8 +61,11 @@ def test_what_is_wrong_is_judged_so(tmp_path):
 
 
 def test_a_tool_answers_line_by_line(tmp_path):
-    (cell,) = run("surgeon", [Sample("d", "g", DISTILBERT)], tmp_path, Asked())
+    asked = Asked(log=tmp_path / "log")
+    found = run(["surgeon"], [Sample("d", "g", DISTILBERT)], tmp_path, asked)
+    (cell,) = found[1]["surgeon"]
     assert (cell.what, cell.casts, cell.kept) == ("right", 1, 0)
+    assert run(["surgeon"], [Sample("d", "g", tmp_path / "gone.onnx")], tmp_path, asked)[1] == found[1]  # by its log
     command = [sys.executable, str(ROOT / "tests" / "halves" / "tools.py"), "onnxconverter_common"]
     job = json.dumps({"source": "nothing.onnx", "target": "x.onnx"})
     done = subprocess.run(command, input=job, capture_output=True, text=True, check=True)
