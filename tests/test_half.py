@@ -134,6 +134,32 @@ def test_sequences_keep_their_dtype():
     assert {item.op for item in report.kept} == {"SequenceConstruct", "Exp"}
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = SequenceConstruct(a, a) i = Constant<value_int = 0>() b = SequenceAt(s, i) y = Exp(b)",
+        "s = Optional(a) b = OptionalGetElement(s) y = Exp(b)",
+        "s = SplitToSequence<axis = 0>(a) b = ConcatFromSequence<axis = 0>(s) y = Exp(b)",
+    ],
+)
+def test_of_what_comes_out_of_a_sequence_no_dtype_is_told(body):
+    _, report = converted(model(f"a = Mul(x, x) {body}"))
+    assert report.outcome == "proved"
+    assert {item.op: item.reason for item in report.kept}["Exp"] == "the dtype of what it reads cannot be told"
+
+
+def test_a_function_of_which_one_call_is_kept_is_given_the_old_dtype_by_all():
+    """Inside it converts all the same, and both say what asked for it."""
+    functions = '<domain: "local", opset_import: ["" : 18]> ex (x) => (y) { y = Exp (x) }'
+    made = model("a = local.ex(x) b = Tanh(a) y = local.ex(b)", more=', "local" : 1', functions=functions)
+    result, report = converted(made, keep=["name:a"])
+    assert {(item.node, item.kind, item.reason) for item in report.kept} == {
+        ("a", "asked", "asked for by name:a"),
+        ("y", "asked", "asked for by name:a"),
+    }
+    assert [node.op_type for node in result.functions[0].node] == ["Cast", "Exp", "Cast"]
+
+
 def test_what_the_opset_lacks_is_told():
     body = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Mul(d, d)"
     weights = "<float s = {0.1}, uint8 z = {128}>"

@@ -3,6 +3,7 @@
 import json
 import os
 
+import numpy as np
 import onnx
 import pytest
 
@@ -69,3 +70,45 @@ def test_a_report_is_shown_as_a_page_too(tmp_path):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "reaches" in page
     assert "PROVED" in page
+
+
+def test_a_model_that_answers_at_random_is_unproved():
+    _, report = surgeon.convert(model("p = Sigmoid(x) b = Bernoulli(p) y = Mul(b, x)"))
+    assert report.outcome == "unproved"
+    assert report.reason.startswith("The original's own outputs move by ")
+
+
+@pytest.mark.parametrize("to", ["float16", "bfloat16"])
+def test_a_rounding_at_each_node_runs_with_converted_inputs_too(to):
+    """The model that rounds is of the old dtype, its inputs and outputs too."""
+    _, report = surgeon.convert(model("a = Exp(x) y = Mul(a, a)"), to, io="convert", max_error=0.05)
+    assert report.outcome == "proved"
+    assert "with a rounding at each node" in report.oracle
+
+
+def test_where_all_is_kept_that_is_said(tmp_path):
+    """And the file is the same."""
+    onnx.save(model("y = Mul(x, x)", opset=11), tmp_path / "in.onnx")
+    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--to", "bfloat16")
+    assert "UNCHANGED nothing in it can be bfloat16" in told.output
+    assert "Mul takes bfloat16 from opset 13 of ai.onnx on: surgeon upgrade raises it" in told.output
+    assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "in.onnx").read_bytes()
+    onnx.save(model("y = Mul(x, x)", "(float16[N] x) => (float16[N] y)"), tmp_path / "in.onnx")
+    assert "nothing in it is float32" in run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--force").output
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "sentence"),
+    [
+        ("lacking", {"x": np.ones((2, 4), np.float32)}, "has no array 'm', which the model wants"),
+        ("wide", {"x": np.ones((2, 4)), "m": np.ones(4, np.float32)}, "Input 'x' is float64"),
+        ("long", {"x": np.ones((2, 5), np.float32), "m": np.ones(4, np.float32)}, "has the shape [2, 5]"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_told(name, arrays, sentence, tmp_path):
+    onnx.save(model("y = Mul(x, m)", "(float[N, 4] x, float[4] m) => (float[N, 4] y)"), tmp_path / "in.onnx")
+    np.savez(tmp_path / f"{name}.npz", **arrays)
+    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--inputs", tmp_path / f"{name}.npz")
+    assert told.exit_code == 2
+    assert sentence in told.output.replace("\n", " ")
+    assert files_in(tmp_path) == {"in.onnx", f"{name}.npz"}

@@ -172,3 +172,24 @@ def test_what_an_engine_runs_in_float32_is_told():
     assert "it adds up 4,096 exponentials in float16" in told["Softmax"]
     assert all(not item.stops for item in found)
     assert not surgeon.check(model("a = Exp(x) y = Mul(a, a)"), "tensorrt", load=False)
+
+
+def test_what_a_node_fills_its_output_with_is_a_fill_too():
+    """Two masks that meet do not overflow, and rows that are all masked stay numbers; with roundings at nodes too."""
+    body = """s = Shape(x) f = ConstantOfShape<value = float[1] {-3.4028234663852886e38}>(s) z = Sub(x, x)
+        a = Where(m, z, f) b = Add(a, f) y = Softmax(b)"""
+    result, report = converted(model(body, "(float[N, 4] x, bool[N, 4] m) => (float[N, 4] y)"))
+    assert (report.outcome, kept(report)) == ("proved", [])
+    assert report.oracle == "ONNX Runtime and with a rounding at each node"
+    session = ort.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
+    answer = session.run(None, {"x": np.ones((1, 4), np.float32), "m": np.zeros((1, 4), bool)})[0]
+    assert np.allclose(answer, 0.25)
+
+
+def test_a_node_that_fills_with_too_much_is_kept():
+    body = "s = Shape(x) f = ConstantOfShape<value = float[1] {1000000.0}>(s) d = Div(x, f) y = Mul(d, x)"
+    made = model(body)
+    for keep in (["auto"], ["name:y"]):
+        _, report = converted(made, keep=keep, max_error=0.05)
+        told = {item.op: item.kind for item in report.kept}
+        assert (told["ConstantOfShape"], told["Div"]) == ("weight", "weight")

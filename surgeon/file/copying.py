@@ -12,6 +12,8 @@ CHUNK = 1 << 22
 _KERNEL_CHUNK = 1 << 28  # a signal is seen between two chunks
 _UNABLE = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTTY, errno.EBADF, errno.EPERM}
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of another file
+HAS_PLACES = hasattr(os, "preadv") and hasattr(os, "pwrite")
+"""Whether several threads can read and write one file, each at its own place."""
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
@@ -38,6 +40,37 @@ def read_at(source: int, start: int, size: int) -> bytes:
         return os.pread(source, size, start)
     os.lseek(source, start, os.SEEK_SET)
     return os.read(source, size)
+
+
+def read_into(source: int, start: int, view: memoryview) -> None:
+    """Fill a view with the bytes from position `start`.  EOFError where there are fewer."""
+    while view:
+        if HAS_PLACES:
+            count = os.preadv(source, [view], start)
+        else:
+            data = read_at(source, start, len(view))
+            count = len(data)
+            view[:count] = data
+        if not count:
+            raise EOFError("the file is shorter than it was")
+        view, start = view[count:], start + count
+
+
+def write_at(target: int, data: memoryview, at: int) -> None:
+    """Write all bytes at a position; where the system can, the current one stays."""
+    if not HAS_PLACES:
+        os.lseek(target, at, os.SEEK_SET)
+        write_all(target, data)
+        return
+    while data:
+        count = os.pwrite(target, data, at)
+        data, at = data[count:], at + count
+
+
+def read_in_order(source: int, start: int, size: int) -> None:
+    """Have the system read ahead, as `[start, start + size)` is going to be read from its front to its end."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(source, start, size, os.POSIX_FADV_SEQUENTIAL)
 
 
 def copy_span(source: int, start: int, size: int, target: int) -> None:

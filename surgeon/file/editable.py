@@ -1,7 +1,7 @@
 """A model that may be changed freely: its skeleton is a copy, over the data of files that stay as they are."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import count
 from pathlib import Path, PurePosixPath
 
@@ -38,6 +38,7 @@ class Editable(Model):
         self.files: dict[str, Path] = {}
         self._owners: dict[int, Model] = {}  # of payloads of other models, by id()
         self.recasts: list[Recast] = []
+        self._changes: dict[Hashable, Recast] = {}  # by where the data lie that change
         self.skeleton = onnx.ModelProto()
         self.skeleton.CopyFrom(source.skeleton)
 
@@ -68,6 +69,8 @@ class Editable(Model):
         """
         change = Recast(tensor.name, tensor.data_type, new, saturate, by=by)
         if tensor.data_location == external.EXTERNAL:
+            place = *((entry.key, entry.value) for entry in tensor.external_data), tensor.data_type, new, saturate
+            change = self._changes.setdefault(place, change)  # what several tensors share is converted once
             tensor.external_data.add(key=CHANGE, value=str(len(self.recasts)))
             self.recasts.append(change)
             tensor.data_type = new

@@ -93,8 +93,7 @@ class NewData:
                 if data.change is None:
                     copy_data(source, data.start, data.size, handle, start)
                 else:
-                    os.lseek(handle, start, os.SEEK_SET)
-                    data.change.stream(source, data.start, data.size, lambda made: write_all(handle, made))
+                    data.change.stream(source, data.start, data.size, handle, start)
             finally:
                 os.close(source)
         os.ftruncate(handle, self.size)

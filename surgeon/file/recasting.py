@@ -1,21 +1,22 @@
 """Tensor data that turn into another dtype on their way from file to file, block by block."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
 
-from surgeon.file.copying import read_at
+from surgeon.file.copying import HAS_PLACES, read_in_order, read_into, write_at
 from surgeon.file.values import Array, dtype_of
 
 CHANGE = "surgeon.change"
 """The key of the entry in a tensor's `external_data` that says by which of a model's recasts its data change."""
-Caster = Callable[[Array], Array | None]
-"""What has an array in another dtype, or None where it has not."""
-_BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is converted
+Caster = Callable[[Array, Array], bool]
+"""What puts an array into another of its shape and another dtype; False where it has not."""
+_BLOCK = 1 << 17  # elements at a time: what is read stays in the processor's cache until it is written
+_PART = 1 << 21  # elements that a thread takes at a time
 _THREADS = 2
 
 
@@ -45,6 +46,32 @@ class Seen:
             self.least, self.most = min(self.least, least), max(self.most, most)
             self.count += array.size
 
+    def join(self, other: "Seen") -> None:
+        """Take in what was seen of another part."""
+        self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+        self.count += other.count
+
+    def add_made(self, array: Array, made: Array) -> None:
+        """Take in a block by what was made of it, where that tells.
+
+        The bits of floats without their sign are in the order of their magnitudes, and integers are compared at a
+        fraction of the cost.  Where something is infinite or NaN, or no number has all its digits, the array is asked.
+        """
+        usual = _USUAL.get(made.dtype.name)
+        if usual is None or not made.size:
+            self.add(array)
+            return
+        most = int((made.view(np.int16) & np.int16(0x7FFF)).max())
+        if not usual[0] <= most < usual[1]:
+            self.add(array)
+            return
+        self.most = max(self.most, float(np.array(most, np.int16).view(made.dtype)))
+        self.count += array.size
+
+
+_USUAL = {"float16": (0x0400, 0x7C00), "bfloat16": (0x0080, 0x7F80)}
+"""The bits of the least number with all its digits, and of infinity."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recast:
@@ -67,53 +94,71 @@ class Recast:
 
     def array(self, array: Array) -> Array:
         """The elements in the new dtype."""
-        self.seen.add(array)
-        made = None if self.saturate or self.by is None else self.by(array)
-        return recast(array, self.new, self.saturate) if made is None else made
+        made = np.empty(array.shape, dtype_of(self.new))
+        self._convert(array, made, self.seen)
+        return made
+
+    def _convert(self, array: Array, made: Array, seen: Seen) -> None:
+        """Put the elements into an array of the new dtype."""
+        if self.saturate or self.by is None or not self.by(array, made):
+            made[...] = recast(array, self.new, self.saturate)
+        if self.saturate:
+            seen.add(array)
+        else:
+            seen.add_made(array, made)
 
     def data(self, data: Any) -> bytes:
         """Raw bytes of the old dtype as those of the new."""
-        return self._view(data).tobytes()
+        return self.array(np.frombuffer(data, dtype_of(self.old))).tobytes()
 
-    def _view(self, data: Any) -> memoryview:
-        """The same, where they lie."""
-        made = self.array(np.frombuffer(data, dtype_of(self.old)))
-        return np.ascontiguousarray(made).view(np.uint8).data
+    def stream(self, source: int, start: int, size: int, target: int, at: int) -> None:
+        """Convert what lies in a file from `start` on into `size` bytes of another, from `at` on.
 
-    def stream(self, source: int, start: int, size: int, write: Callable[[memoryview], None]) -> None:
-        """Convert what lies in a file from `start` on into `size` bytes.  EOFError where the file is shorter.
-
-        One block is read and converted while another is written.
+        Each thread reads, converts and writes its own parts.  EOFError where the file is shorter.
         """
-        width = dtype_of(self.old).itemsize
-        count = size // dtype_of(self.new).itemsize
-        blocks = [(start + at * width, min(_BLOCK, count - at) * width) for at in range(0, count, _BLOCK)]
-        if len(blocks) < 2:
-            for at, length in blocks:
-                write(self._converted(source, at, length))
+        old, new = dtype_of(self.old).itemsize, dtype_of(self.new).itemsize
+        count = size // new
+        read_in_order(source, start, count * old)
+
+        def part(first: int) -> Seen:
+            length = min(_PART, count - first)
+            return self._part(source, start + first * old, length, target, at + first * new)
+
+        parts = range(0, count, _PART)
+        if len(parts) < 2 or not HAS_PLACES:
+            for first in parts:
+                self.seen.join(part(first))
             return
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for made in _in_turn(pool, self._converted, source, blocks):
-                write(made)
+        pool = ThreadPoolExecutor(_THREADS)
+        try:
+            for seen in pool.map(part, parts):
+                self.seen.join(seen)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-    def _converted(self, source: int, at: int, length: int) -> memoryview:
-        data = read_at(source, at, length)
-        if len(data) < length:
-            raise EOFError("the file is shorter than it was")
-        return self._view(data)
+    def _part(self, source: int, start: int, count: int, target: int, at: int) -> Seen:
+        """Convert so many elements, always in the same memory: new pages for each block take longer than its cast."""
+        seen, old, new = Seen(), dtype_of(self.old), dtype_of(self.new)
+        read, made = np.empty(min(_BLOCK, count), old), np.empty(min(_BLOCK, count), new)
+        for first in range(0, count, _BLOCK):
+            length = min(_BLOCK, count - first)
+            read_into(source, start + first * old.itemsize, _bytes_of(read[:length]))
+            self._convert(read[:length], made[:length], seen)
+            write_at(target, _bytes_of(made[:length]), at + first * new.itemsize)
+        return seen
 
 
-def _in_turn(
-    pool: ThreadPoolExecutor, run: Callable[[int, int, int], memoryview], source: int, blocks: list[tuple[int, int]]
-) -> Iterator[memoryview]:
-    """What is made of blocks, in order, while no more than two are under way."""
-    waiting: list[Future[memoryview]] = []
-    for at, length in blocks:
-        waiting.append(pool.submit(run, source, at, length))
-        if len(waiting) > _THREADS:
-            yield waiting.pop(0).result()
-    for one in waiting:
-        yield one.result()
+def _bytes_of(array: Array) -> memoryview:
+    """An array's own bytes."""
+    return array.view(np.uint8).data
+
+
+def seen_of(array: Array) -> Seen:
+    """What there is to be seen of an array, in blocks: it may be a view of a file."""
+    seen, flat = Seen(), array.reshape(-1)
+    for at in range(0, flat.size, _BLOCK):
+        seen.add(flat[at : at + _BLOCK])
+    return seen
 
 
 def recast(array: Array, new: int, saturate: bool = False) -> Array:
@@ -138,7 +183,9 @@ def limits(dtype: int) -> tuple[float, float]:
 
 
 def smallest(dtype: int) -> float:
-    """The least positive number of a float dtype that has all its digits."""
+    """The least positive number of a dtype that has all its digits; of integers 1."""
+    if dtype in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
+        return 1.0
     import ml_dtypes
 
     return float(ml_dtypes.finfo(dtype_of(dtype)).smallest_normal)

@@ -177,7 +177,9 @@ class _Writer:
                 if piece.change is None:
                     copy_span(source, piece.start, piece.size, self._handle)
                 else:
-                    piece.change.stream(source, piece.start, piece.size, lambda data: write_all(self._handle, data))
+                    at = os.lseek(self._handle, 0, os.SEEK_CUR)
+                    piece.change.stream(source, piece.start, piece.size, self._handle, at)
+                    os.lseek(self._handle, at + piece.size, os.SEEK_SET)
             else:
                 self._span(*piece)
         self._flush()

@@ -9,9 +9,9 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.editing.draft import ModelDraft, graphs_below, names_in
 from surgeon.file.payloads import KEY
-from surgeon.file.recasting import recast
+from surgeon.file.recasting import Recast, recast
 from surgeon.file.values import raw_size
-from surgeon.indexing.scope import Scope
+from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES, follows_input
 from surgeon.ops.walking import graphs_of, imports_of
@@ -45,6 +45,8 @@ class Writer:
         self._by = halving() if (self.old, self.new) == (TensorProto.FLOAT, TensorProto.FLOAT16) else None
         self.casts = 0
         self.slots: list[int | None] = []  # of the main graph's nodes once it is written, those that they had before
+        self.recasts: list[tuple[Key, Recast]] = []  # of stored tensors, seen once they are written
+        self.cast_stored: dict[Key, TensorProto] = {}  # those that a Cast narrows when the model runs
         self._dtypes: dict[Key, int] = {}
         self._names: dict[tuple[Scope, str, bool], str] = {}
         self._behind: dict[Scope, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
@@ -65,9 +67,7 @@ class Writer:
         """Change nothing but the stored numbers that saturate."""
         for key in self.fills:
             wire = self.plan.wiring.wires[key]
-            tensor = wire.home.initializers.get(wire.name)
-            if tensor is None and wire.node is not None:
-                tensor = as_tensor(wire.node.proto)
+            tensor = held(wire)
             if tensor is not None:
                 _set(tensor, self._saturated(wire, self.draft.value(tensor)))
         self.draft.changed()
@@ -91,7 +91,9 @@ class Writer:
         is_new = self.plan.made_new(wire)
         made = wire.name
         if wire.maker == STORED:
-            if is_new:
+            if is_new and self.rounded and self._is_rounded_late(wire):
+                made = self._rounded_late(wire)
+            elif is_new:
                 self._convert(wire, wire.home.initializers.get(wire.name))
             elif other:
                 self._names[wire.home, wire.name, True] = self._second(wire)
@@ -99,6 +101,9 @@ class Writer:
             self._dtypes[wire.home, made] = self._of(is_new)
             return
         slot = -1 if wire.node is None else wire.node.slot
+        default = wire.home.initializers.get(wire.name)
+        if default is not None and is_new and not self.rounded:  # of an input that need not be given
+            self._convert(wire, default)
         if self.rounded and is_new:
             made = self._pair(wire, slot)
         elif other is not None and self._is_end(wire, other):
@@ -112,6 +117,22 @@ class Writer:
             self._dtypes[wire.home, name] = self._of(other)
             self._cast(wire.home, slot, made, name, other)
 
+    def _is_rounded_late(self, wire: Typed) -> bool:
+        """Whether a stored tensor is left in its file and rounded as the model runs.
+
+        Of float16 the converted model itself runs, with its own weights; of bfloat16 nothing else shows what is lost.
+        """
+        tensor = held(wire)
+        return tensor is not None and self.new == TensorProto.BFLOAT16 and _lies_in_file(tensor)
+
+    def _rounded_late(self, wire: Typed) -> str:
+        """Round a stored tensor by two Casts; what they make."""
+        slot = -1 if wire.node is None else wire.node.slot
+        half, back = self._fresh(f"{wire.name}_rounded"), self._fresh(f"{wire.name}_back")
+        self._put(wire.home, slot, wire.name, half, self.new)
+        self._put(wire.home, slot, half, back, self.old)
+        return back
+
     def _is_end(self, wire: Typed, other: bool) -> bool:
         """Whether a tensor is an output of the model that is wanted in the other dtype: it keeps its name there."""
         ends = [use for use in wire.uses if use.node is None and use.scope is self.plan.wiring.index.main]
@@ -122,12 +143,9 @@ class Writer:
 
     def _pair(self, wire: Typed, slot: int) -> str:
         """Round a tensor behind the node that makes it; it keeps its name, and what the node makes gets another."""
-        half = self._fresh(f"{wire.name}_rounded")
         if wire.node is None:
-            back = self._fresh(f"{wire.name}_back")
-            self._put(wire.home, slot, wire.name, half, self.new)
-            self._put(wire.home, slot, half, back, self.old)
-            return back
+            return self._rounded_late(wire)
+        half = self._fresh(f"{wire.name}_rounded")
         made = self._fresh(f"{wire.name}_exact")
         self._rename_made(wire, made)
         self._put(wire.home, slot, made, half, self.new)
@@ -172,6 +190,8 @@ class Writer:
         name = self._fresh(f"{wire.name}_{dtype_name(self.new)}")
         is_large = tensor is not None and (raw_size(tensor) > _TWICE or tensor.data_location == TensorProto.EXTERNAL)
         if tensor is None or is_large:
+            if tensor is not None:
+                self.cast_stored[wire.home, wire.name] = tensor
             self._cast(wire.home, -1 if wire.node is None else wire.node.slot, wire.name, name, True)
             self._dtypes[wire.home, name] = self._of(True)
             return name
@@ -192,21 +212,24 @@ class Writer:
 
     def _convert(self, wire: Typed, tensor: TensorProto | None) -> None:
         """Have a stored tensor be of the new dtype, or rounded to it."""
-        if tensor is None:
-            assert wire.node is not None
-            tensor = as_tensor(wire.node.proto)
-        if tensor.data_location == TensorProto.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data):
+        tensor = held(wire) if tensor is None else tensor
+        assert tensor is not None
+        if _lies_in_file(tensor):
             if not self.rounded:
-                self.draft.recast(tensor, self.new, saturate=self.saturate, by=self._by)
+                self._recast(wire, tensor)
             return
         values = self.draft.value(tensor)
         made = self._saturated(wire, values)
         if self.rounded:
-            rounded = recast(made, self.new).astype(values.dtype)
+            rounded = recast(made, self.new, self.saturate).astype(values.dtype)
             _set(tensor, rounded)
             return
         _set(tensor, made)
-        self.draft.recast(tensor, self.new, saturate=self.saturate, by=self._by)
+        self._recast(wire, tensor)
+
+    def _recast(self, wire: Typed, tensor: TensorProto) -> None:
+        change = self.draft.recast(tensor, self.new, saturate=self.saturate, by=self._by)
+        self.recasts.append(((wire.home, wire.name), change))
 
     def _saturated(self, wire: Typed, values: Any) -> Any:
         """Fills of masks and bounds that are beyond the new dtype, as the nearest that do the same there."""
@@ -236,21 +259,27 @@ class Writer:
 
     def _retype_nodes(self) -> None:
         """Have nodes whose attributes say a dtype say the new one."""
-        if self.rounded:
-            return
         for node, ports in self.plan.wiring.ports.items():
             told = DTYPE_ATTRIBUTES.get(node.op)
             if told is None or not ports.makes or not self.plan.is_new(self.plan.wiring.items[node]):
                 continue
             proto, key = node.proto, told[0]
             item = node.attribute(key)
-            if key == "value":
-                tensor = as_tensor(proto) if item is not None else _zero(proto, key)
-                self.draft.recast(tensor, self.new, saturate=True)
+            if key == FILL:
+                self._retype_fill(node, as_tensor(proto) if item is not None else _zero(proto, key))
+            elif self.rounded:
+                continue
             elif item is not None and item.i:
                 item.i = self.new
             elif not follows_input(node.op):
                 proto.attribute.append(helper.make_attribute(key, self.new))
+
+    def _retype_fill(self, node: Node, tensor: TensorProto) -> None:
+        """Have what a node fills its output with be of the new dtype, or rounded to it."""
+        wire = self.plan.wiring.wires[node.scope, node.outputs[0]]
+        _set(tensor, self._saturated(wire, self.draft.value(tensor)))
+        if not self.rounded:
+            self.draft.recast(tensor, self.new, saturate=True)
 
     def _retype_values(self) -> None:
         """Have graphs state what tensors are now."""
@@ -291,12 +320,28 @@ class Writer:
                 proto.opset_import.add(domain="", version=imported)
 
 
+FILL = "value"
+"""The attribute that holds what a node fills its output with."""
 _STATED = {
     "value_float": np.float32,
     "value_floats": np.float32,
     "value_int": np.int64,
     "value_ints": np.int64,
 }
+
+
+def _lies_in_file(tensor: TensorProto) -> bool:
+    """Whether the data of a tensor are not in the skeleton."""
+    return tensor.data_location == TensorProto.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data)
+
+
+def held(wire: Typed) -> TensorProto | None:
+    """The tensor that a wire is stored as, or filled with; None for any other."""
+    tensor = wire.home.initializers.get(wire.name)
+    if tensor is not None or wire.node is None:
+        return tensor
+    is_filled = DTYPE_ATTRIBUTES.get(wire.node.op, ("",))[0] == FILL and wire.node.attribute(FILL) is not None
+    return as_tensor(wire.node.proto) if wire.maker == STORED or is_filled else None
 
 
 def as_tensor(node: NodeProto) -> TensorProto:

@@ -1,6 +1,6 @@
 """Converted copies of one model: which nodes keep their dtype is said by place, so that each copy is made anew."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +11,10 @@ from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import Written
-from surgeon.indexing.scope import Node
 from surgeon.precision.apply import Writer
 from surgeon.precision.choices import Retyping
 from surgeon.precision.fills import Fills
+from surgeon.precision.gauging import Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.plan import DtypePlan, planned
 from surgeon.precision.specialising import specialise
@@ -27,11 +27,11 @@ Io = Literal["keep", "convert"]
 class Keeping:
     """What keeps the old dtype.
 
-    pins: nodes, each with the kind of its reason and the reason.  unfit: weights by name, with the reason.
+    pins: nodes, each with the kind of its reason and the reason.  unfit: stored tensors, each with the reason.
     """
 
     pins: dict[Place, tuple[str, str]] = field(default_factory=dict)
-    unfit: dict[str, str] = field(default_factory=dict)
+    unfit: dict[Tensor, str] = field(default_factory=dict)
 
     def keep(self, place: Place, kind: str, reason: str) -> None:
         """Keep a node; the first reason stands."""
@@ -48,12 +48,16 @@ class Keeping:
 
 @dataclass
 class Built:
-    """A converted model that is not written yet.  weights: the reasons of what stored values have kept."""
+    """A converted model that is not written yet.
+
+    weights: the reasons of what stored values have kept.  clamped: of those that saturate instead, a sentence each.
+    """
 
     draft: ModelDraft
     plan: DtypePlan
     writer: Writer
     weights: frozenset[str]
+    clamped: Sequence[str]
 
     def patch(self, output: Path | None) -> Patch:
         """The edits that make it of its source."""
@@ -90,12 +94,11 @@ class Builder:
         rounded: in the old dtype, with a rounding at each node.  only_fills: with nothing but its fills changed.
         """
         wiring, self._next = self.wiring(), None
-        fills = Fills(wiring)
+        fills = Fills(wiring, saturate=self._saturate)
         pins = keeping.pins
         by_node = {node: pins[place][1] for node in wiring.nodes() if (place := place_of(node)) in pins}
-        by_weights = self._unfit(wiring, fills.unfit, keeping.unfit)
-        by_node.update(by_weights)
-        plan = planned(wiring, by_node)
+        unfit = {**fills.unfit, **self._unfit(wiring, keeping.unfit)}
+        plan = planned(wiring, by_node, unfit)
         writer = Writer(plan, fills.found, rounded=rounded, saturate=self._saturate)
         if only_fills:
             writer.write_fills()
@@ -103,19 +106,13 @@ class Builder:
             writer.write()
             if self.is_stale:
                 del wiring.draft.graph.value_info[:]
-        return Built(wiring.draft, plan, writer, frozenset(by_weights.values()))
+        clamped = [told for key, told in fills.clamped.items() if plan.made_new(wiring.wires[key])]
+        return Built(wiring.draft, plan, writer, frozenset(unfit.values()), clamped)
 
-    def _unfit(self, wiring: Wiring, small: Mapping[Key, str], large: Mapping[str, str]) -> dict[Node, str]:
-        found: dict[Node, str] = {}
-        if self._saturate:
-            small = {}
-        reasons = {**small, **{(wiring.index.main, name): reason for name, reason in large.items()}}
-        for key, reason in reasons.items():
-            wire = wiring.wires.get(key)
-            for use in wire.uses if wire is not None else ():
-                if use.node is not None:
-                    found.setdefault(use.node, reason)
-        return found
+    def _unfit(self, wiring: Wiring, stored: Mapping[Tensor, str]) -> dict[Key, str]:
+        """Stored tensors by the scopes of this copy."""
+        by_address = {scope.address: scope for scope in wiring.scopes} if stored else {}
+        return {(by_address[address], name): reason for (address, name), reason in stored.items()}
 
     @contextmanager
     def made(self, built: Built) -> Iterator[Written]:

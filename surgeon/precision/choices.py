@@ -17,6 +17,7 @@ from surgeon.ops.schema_tables import Formal, Schema, history, schema, spelled_d
 from surgeon.ops.schemas import type_string
 from surgeon.ops.walking import graphs_of
 
+_UNTOLD = "the dtype of what it reads cannot be told"
 Dtype = Callable[[str], int | None]
 HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 
@@ -127,13 +128,15 @@ def _by_schema(
     if _handles_lists(node, version):
         return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
     if not takes and not makes:
-        return _pinned(ports, _untaken(version, change)) if fixed or set(stays) - set(staying) else ports
+        could_be = [name for name, formal in _formals(node, version) if text in version.allowed(formal)]
+        why = _UNTOLD if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
+        return _pinned(ports, why) if fixed or set(stays) - set(staying) else ports
     if any(_is_own_word(version, place, node, tied, text) for place in fixed if place not in told):
         return _pinned(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
     if _refers(node):
         return _pinned(ports, "an attribute of the function's call says its dtype")
     if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
-        return _pinned(ports, "the dtype of what it reads cannot be told")
+        return _pinned(ports, _UNTOLD)
     exact = facts.exact or facts.compares or facts.truths or facts.reduces == "pick" or bool(facts.moves)
     return Ports(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
 
@@ -182,7 +185,8 @@ def _untaken(version: Schema, change: Retyping) -> str:
     for later in history(version.domain, version.name):
         if later.since_version > version.since_version and any(text in allowed for allowed in later.types.values()):
             where = spelled_domain(version.domain)
-            return f"{version.name} takes {new} from opset {later.since_version} of {where} on: raise it first"
+            since = f"from opset {later.since_version} of {where} on"
+            return f"{version.name} takes {new} {since}: surgeon upgrade raises it"
     return f"{version.name} takes no {new}"
 
 

@@ -47,12 +47,17 @@ class OutputComparison:
         report.error = self._error(built, made, self._keeping)
         if report.error is None or report.error <= report.max_error:
             return not built.plan.wiring.change.narrows or self._prove(built, made)
+        own = trying.own_error()
+        if own > report.max_error:
+            report.reason = f"The original's own outputs move by {own:.3g} of their scale from run to run"
+            report.error = None
+            return True
         if self._decides and not self._keeping.has("error") and self._lessen(built):
             return False
         moved, allowed = side_by_side(report.error, report.max_error, (3, 6))
         told = f"An output moves by {moved} of its scale, and {allowed} is allowed"
-        own = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
-        report.reason = report.reason or f"{told}: give {own}a larger --max-error"
+        hint = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
+        report.reason = report.reason or f"{told}: give {hint}a larger --max-error"
         return True
 
     def _prove(self, built: Built, made: Written) -> bool:
@@ -128,7 +133,7 @@ class OutputComparison:
         """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
         try:
             with self._builder.made(self._builder.build(keeping, rounded=True)) as shown:
-                return self._trying.error(shown)
+                return self._trying.error(shown, is_new=False)
         except SessionError as refused:
             self._report.reason = self._report.reason or refused.line
             return None

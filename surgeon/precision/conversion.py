@@ -1,6 +1,6 @@
 """One conversion from its start to its end: plan, write, hold against the original, keep more where that is needed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import onnx
 from surgeon.editing.draft import holders
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
-from surgeon.file.recasting import limits, smallest
+from surgeon.file.recasting import Seen, seen_of
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import Node
@@ -20,14 +20,14 @@ from surgeon.precision.building import Builder, Built, Io, Keeping
 from surgeon.precision.choices import Retyping
 from surgeon.precision.comparison import OutputComparison
 from surgeon.precision.evidence import Evidence
-from surgeon.precision.fills import Fills
+from surgeon.precision.fills import SMALL, Fills, misfit
 from surgeon.precision.gauging import Tensor
 from surgeon.precision.keeping import AUTO, asked, place_of
 from surgeon.precision.kernels import without_kernel
 from surgeon.precision.result import ConvertReport, Kept
 from surgeon.precision.trying import Trying
 from surgeon.precision.typing import mistypings
-from surgeon.precision.wiring import STORED, Wiring
+from surgeon.precision.wiring import STORED, Key, Wiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,8 @@ class Conversion:
     def __init__(self, settings: ConvertSettings, report: ConvertReport) -> None:
         self._settings, self._report, self._change = settings, report, settings.change
         self._keeping = Keeping()
+        self._looked_at: dict[Tensor, Seen] = {}
+        self._clamped: list[str] = []
 
     def go(self, original: Written) -> Any:
         """Convert it."""
@@ -81,8 +83,9 @@ class Conversion:
             builder.is_stale = trying.is_stale
             if builder.is_stale:
                 self._report.say("what the file states of inner shapes is not what they are, and is left out")
+            fills = Fills(wiring, saturate=settings.clamp)
             if settings.decides:
-                for place, (kind, reason) in Evidence(wiring, Fills(wiring), ranges).found.items():
+                for place, (kind, reason) in Evidence(wiring, fills, ranges).found.items():
                     self._keeping.keep(place, kind, reason)
             self._comparison = OutputComparison(
                 builder, trying, ranges, self._report, self._keeping, decides=settings.decides
@@ -97,9 +100,12 @@ class Conversion:
             if self._report.outcome == "unchanged" and not self._report.converted:
                 return self._unchanged(model)
             try:
-                return self._finish(model, builder, built)
+                made = self._finish(model, builder, built)
             except _Again:
                 continue
+            for sentence in self._clamped:
+                self._report.say(sentence)
+            return made
 
     def _finish(self, model: Model, builder: Builder, built: Built) -> Any:
         settings = self._settings
@@ -156,24 +162,32 @@ class Conversion:
 
     def _weigh(self, built: Built) -> None:
         """Look at what was seen of large weights while they were written; raises where one must stay as it was."""
-        if not self._change.narrows:
+        if not (self._change.narrows or self._change.is_whole):
             return
-        high, tiny, named = limits(self._change.new)[1], smallest(self._change.new), self._change.names[1]
-        unfit: dict[str, str] = {}
-        for change in built.draft.recasts:
-            most = change.seen.largest
-            if most > high and not self._settings.clamp:
-                unfit[change.name] = f"{change.name!r} reaches {most:,.6g}, and {named} ends at {high:,.6g}"
-            elif 0 < most < tiny:
-                digits = f"{named} has all digits from {tiny:.3g} on"
-                unfit[change.name] = f"{change.name!r} reaches {most:.3g}, and {digits}"
-            elif most > high:
-                self._report.say(f"{change.name!r} saturates at {high:,.6g}, from {most:,.6g}")
+        unfit: dict[Tensor, str] = {}
+        self._clamped = list(built.clamped)
+        for (scope, name), seen, is_cast in self._seen(built):
+            found = misfit(name, seen, self._change.new)
+            if found is not None and self._settings.clamp and not is_cast:  # a Cast of ONNX saturates nothing
+                self._clamped.append(found.clamped)
+            elif found is not None:
+                unfit[scope.address, name] = found.reason
         if unfit.keys() - self._keeping.unfit.keys():
             self._keeping.unfit.update(unfit)
             for reason in unfit.values():
                 self._report.say(f"{reason}: it stays {self._change.names[0]}")
             raise _Again
+
+    def _seen(self, built: Built) -> Iterator[tuple[Key, Seen, bool]]:
+        """What was seen of stored tensors that became of the new dtype; with whether a Cast makes them so each time."""
+        for key, change in built.writer.recasts:
+            if change.seen.count > SMALL:  # what holds fewer was looked at before
+                yield key, change.seen, False
+        for key, tensor in built.writer.cast_stored.items():
+            known = key[0].address, key[1]
+            if known not in self._looked_at:
+                self._looked_at[known] = seen_of(built.draft.value(tensor))
+            yield key, self._looked_at[known], True
 
     # The report
 
@@ -186,8 +200,9 @@ class Conversion:
 
     def _kept(self, built: Built, node: Node, name: str, reason: str) -> Kept:
         kind, told = self._keeping.pins.get(place_of(node), ("", ""))
-        if told != reason:
-            kind = "weight" if reason in built.weights else "schema"
+        if told != reason:  # of another call of the same function, or of no node at all
+            others = (kind for kind, told in self._keeping.pins.values() if told == reason)
+            kind = "weight" if reason in built.weights else next(others, "schema")
         if kind == "schema" and "Cast of the model's own" in reason:
             kind = "model"
         return Kept(name, node.op, reason, kind)

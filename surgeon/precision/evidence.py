@@ -10,6 +10,7 @@ from surgeon.file.recasting import limits, smallest
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.dtypes_told import ROOTS, STEEP, TURNING
 from surgeon.ops.records import record
+from surgeon.precision.cut import SOURCE
 from surgeon.precision.fills import Fills
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
@@ -55,8 +56,12 @@ class Evidence:
 
     def _stored(self) -> None:
         for key, reason in self._fills.unfit.items():
-            for use in self._wiring.wires[key].uses:
-                self._keep(use.node, "weight", reason)
+            wire = self._wiring.wires[key]
+            if wire.maker != STORED:
+                self._keep(wire.node, "weight", reason)
+            for use in wire.uses:
+                if use.item != SOURCE:  # else it reads the old dtype whatever becomes of it
+                    self._keep(use.node, "weight", reason)
 
     def _look_at(self, wire: Typed, noted: Magnitudes) -> None:
         """Keep who makes and who reads what is too large."""

@@ -4,38 +4,65 @@ A mask adds -3.4e38, or puts -1e9 there, so that a softmax gives nothing to a pl
 a row that is all masked is not a number then.  Half the lowest number does the same, also where two masks meet.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from onnx import TensorProto
 
 from surgeon.errors import ModelFileError
-from surgeon.file.recasting import limits, recast
+from surgeon.file.recasting import Seen, limits, recast, smallest
 from surgeon.indexing.scope import Node
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import BOUNDING
 from surgeon.ops.records import record
-from surgeon.precision.apply import as_tensor
-from surgeon.precision.wiring import STORED, Key, Typed, Use, Wiring
+from surgeon.precision.apply import held
+from surgeon.precision.wiring import Key, Typed, Use, Wiring
 
 SMALL = 1024  # elements up to which stored values are looked at before anything is written
 _LOST = 1e-2  # of a stored tensor, the part that rounding may change
 
 
+class StoredMisfit(NamedTuple):
+    """Why a stored tensor is to keep the old dtype, and what becomes of it where it is converted all the same."""
+
+    reason: str
+    clamped: str
+
+
+def misfit(name: str, seen: Seen, new: int) -> StoredMisfit | None:
+    """What is said of a large stored tensor that does not fit a new dtype; None where it does."""
+    (low, high), named = limits(new), dtype_name(new)
+    most = f"{seen.largest:,.6g}"
+    if seen.most > high or seen.least < low:
+        clamped = f"{name!r} saturates at {high:,.6g}, from {most}"
+        return StoredMisfit(f"{name!r} reaches {most}, and {named} ends at {high:,.6g}", clamped)
+    tiny = smallest(new)
+    if 0 < seen.largest < tiny:
+        reason = f"{name!r} reaches {seen.largest:.3g}, and {named} has all digits from {tiny:.3g} on"
+        return StoredMisfit(reason, f"{reason}: it is rounded")
+    return None
+
+
 class Fills:
     """What is beyond the new dtype among small stored values, and among what only a softmax ever sees.
 
-    found: by stored tensor, the bounds that it saturates at.  unfit: stored tensors that must keep the old dtype, with
-    the reason.
+    saturate: have all saturate that does not fit.  found: by stored tensor, the bounds that it saturates at.  unfit:
+    stored tensors that must keep the old dtype, with the reason.  clamped: of those that saturate instead, a sentence.
     """
 
-    def __init__(self, wiring: Wiring) -> None:
-        self._wiring = wiring
+    def __init__(self, wiring: Wiring, *, saturate: bool) -> None:
+        self._wiring, self._saturate = wiring, saturate
         self._low, self._high = limits(wiring.change.new)
         self._known: dict[Key, bool] = {}
         self.found: dict[Key, tuple[float, float]] = {}
         self.unfit: dict[Key, str] = {}
+        self.clamped: dict[Key, str] = {}
         if not (wiring.change.narrows or wiring.change.is_whole):
             return
         for key, wire in wiring.wires.items():
-            if wire.maker == STORED and wire.uses:
-                self._look_at(key, wire)
+            tensor = held(wire) if wire.uses else None
+            if tensor is not None:
+                self._look_at(key, wire, tensor)
 
     def only_masks(self, wire: Typed) -> bool:
         """Whether what is very low in a tensor is only ever seen by a softmax, or by a bound."""
@@ -58,11 +85,8 @@ class Fills:
             if name
         )
 
-    def _look_at(self, key: Key, wire: Typed) -> None:
-        tensor = wire.home.initializers.get(wire.name)
-        if tensor is None and wire.node is not None:
-            tensor = as_tensor(wire.node.proto)
-        if tensor is None or int(np.prod(tensor.dims)) > SMALL:
+    def _look_at(self, key: Key, wire: Typed, tensor: TensorProto) -> None:
+        if int(np.prod(tensor.dims)) > SMALL:
             return
         try:
             values = self._wiring.draft.value(tensor)
@@ -75,7 +99,8 @@ class Fills:
             ends = (float(np.iinfo(np.int64).min), float(np.iinfo(np.int64).max))  # they mean "to the end"
             others = [number for number in finite if number not in ends and not self._low <= number <= self._high]
             if others:
-                self.unfit[key] = f"{wire.name!r} holds {others[0]:,.0f}, and {self._named} ends at {self._high:,}"
+                held_here = f"{wire.name!r} holds {others[0]:,.0f}"
+                self._misfits(key, f"{held_here}, and {self._named} ends at {self._high:,}", "saturates")
             return
         if finite.min() < self._low or finite.max() > self._high:
             if all(self._bounds(use) for use in wire.uses):
@@ -84,12 +109,20 @@ class Fills:
                 self.found[key] = self._low / 2, self._high
             else:
                 most = float(np.abs(finite).max())
-                self.unfit[key] = f"{wire.name!r} holds {most:.3g}, and {self._named} ends at {self._high:,.6g}"
+                held_here = f"{wire.name!r} holds {most:.3g}"
+                self._misfits(key, f"{held_here}, and {self._named} ends at {self._high:,.6g}", "saturates")
             return
         error = np.linalg.norm(finite - recast(finite, self._wiring.change.new).astype(np.float64))
         if error > _LOST * np.linalg.norm(finite):
             least = float(np.abs(finite[finite != 0]).min())
-            self.unfit[key] = f"{wire.name!r} holds {least:.3g}, of which {self._named} keeps too little"
+            held_here = f"{wire.name!r} holds {least:.3g}"
+            self._misfits(key, f"{held_here}, of which {self._named} keeps too little", "is rounded")
+
+    def _misfits(self, key: Key, reason: str, clamped: str) -> None:
+        if self._saturate:
+            self.clamped[key] = f"{reason}: it {clamped}"
+        else:
+            self.unfit[key] = reason
 
     def _bounds(self, use: Use) -> bool:
         return isinstance(use.node, Node) and use.place in BOUNDING.get(use.node.op, ())

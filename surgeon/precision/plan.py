@@ -59,18 +59,19 @@ class DtypePlan:
         return [node for node, item in items.items() if self.is_new(item) and (ports[node].takes or ports[node].makes)]
 
 
-def planned(wiring: Wiring, pins: Mapping[Node, str], forced: Iterable[Key] = ()) -> DtypePlan:
+def planned(wiring: Wiring, pins: Mapping[Node, str], unfit: Mapping[Key, str]) -> DtypePlan:
     """The plan for a model.
 
-    pins: nodes that are to keep the old dtype, with the reason.  forced: stored tensors that must.
+    pins: nodes that are to keep the old dtype, with the reason.  unfit: stored tensors that are to be read in it.
     """
     why = dict(wiring.pinned)
+    for key, reason in unfit.items():
+        wire = wiring.wires[key]
+        for item in (wire.maker, *(use.item for use in wire.uses)):
+            why.setdefault(item, reason)
     for node, reason in pins.items():
         why.setdefault(wiring.items[node], reason)
-    for key in forced:
-        for use in wiring.wires[key].uses:
-            why.setdefault(use.item, f"the weight {key[1]!r} has no place in {wiring.change.names[1]}")
-    old = _cut(wiring, {item for item in why if item not in (SOURCE, SINK)})
+    old = _cut(wiring, {item for item in why if item not in (SOURCE, SINK, STORED)})
     plan = DtypePlan(wiring, old)
     for node, item in wiring.items.items():
         ports = wiring.ports[node]

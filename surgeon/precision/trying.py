@@ -156,10 +156,11 @@ class Trying:
                             found[name] = array
         return found
 
-    def error(self, made: Written, beside: Written | None = None) -> float:
+    def error(self, made: Written, beside: Written | None = None, *, is_new: bool = True) -> float:
         """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
 
-        beside: a model of the old dtype to be held against instead of the original.
+        beside: a model of the old dtype to be held against instead of the original.  is_new: whether the model's inputs
+        are as they are converted; else they are as the original's.
         """
         worst, others = 0.0, [wanted for _, wanted in self.wanted]
         if beside is not None:
@@ -168,10 +169,18 @@ class Trying:
         with self._away.open(made) as session:
             self.oracle = session.name
             for (feeds, _), wanted in zip(self.wanted, others, strict=True):
-                answer = session.run({name: self._fed(array) for name, array in feeds.items()})
+                given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
+                answer = session.run(given)
                 for name, array in wanted.items():
                     worst = max(worst, self._nearness.apart(name, array, answer.get(name)))
         return worst
+
+    def own_error(self) -> float:
+        """How far the original's outputs lie from its own of another run: what is random moves them."""
+        try:
+            return self.error(self._original, is_new=False)
+        except SessionError:
+            return 0.0
 
     def _fed(self, array: np.ndarray) -> np.ndarray:
         if self._converts and array.dtype == dtype_of(self._change.old):

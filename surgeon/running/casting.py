@@ -17,9 +17,9 @@ _SOURCE, _MADE = "x", "y"
 
 
 class Casting:
-    """Casts arrays of float32 to float16 once there were `LEAST` elements of them; None for those before.
+    """Casts arrays of float32 to float16 once there were `LEAST` elements of them, and not those before.
 
-    None too where ONNX Runtime does not load, or rounds otherwise than numpy does.
+    Nor where ONNX Runtime does not load, or rounds otherwise than numpy does.
     """
 
     def __init__(self) -> None:
@@ -28,15 +28,18 @@ class Casting:
         self._session: Session | None = None
         self._was_tried = False
 
-    def __call__(self, array: Array) -> Array | None:
-        """The same numbers in float16.  It may be asked in several threads."""
+    def __call__(self, array: Array, made: Array) -> bool:
+        """Put the same numbers into an array of float16; False where they are not.  Several threads may ask."""
         if array.dtype != np.float32:
-            return None
+            return False
         with self._lock:
             self._count += array.size
             if self._count >= LEAST and not self._was_tried:
                 self._was_tried, self._session = True, _opened()
-        return None if self._session is None else _cast(self._session, array)
+        if self._session is None or not (array.flags.c_contiguous and made.flags.c_contiguous):
+            return False
+        self._session.fill(_SOURCE, array.reshape(-1), _MADE, made.reshape(-1))
+        return True
 
 
 @cache
@@ -57,13 +60,11 @@ def _opened() -> Session | None:
         tried = _borders()
         with np.errstate(over="ignore"):
             wanted = tried.astype(np.float16)
-        return session if np.array_equal(_cast(session, tried), wanted, equal_nan=True) else None
+        found = np.empty_like(wanted)
+        session.fill(_SOURCE, tried, _MADE, found)
+        return session if np.array_equal(found, wanted, equal_nan=True) else None
     except SessionError:
         return None
-
-
-def _cast(session: Session, array: Array) -> Array:
-    return session.run({_SOURCE: array.reshape(-1)})[_MADE].reshape(array.shape)
 
 
 def _borders() -> Array:
