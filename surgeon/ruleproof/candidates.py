@@ -16,7 +16,7 @@ QUICK_VARIANTS = 16  # ways to write one pattern in a quick proof
 QUICK_SHAPES = 6  # sets of shapes of one rank in a quick proof
 
 
-class Supply:
+class Candidates:
     """Variants and layouts for the patterns of one rule.
 
     quick: as for `prove_rule`.  custom_ops: libraries and Python files that implement ops.  fitting: layouts with which

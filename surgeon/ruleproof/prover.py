@@ -16,7 +16,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import find
 from surgeon.ops.schemas import history
 from surgeon.rewriting.near_misses import misses_of_pattern
-from surgeon.ruleproof.candidates import Supply, is_told
+from surgeon.ruleproof.candidates import Candidates, is_told
 from surgeon.ruleproof.cases import InstanceSpec
 from surgeon.ruleproof.comparing import held
 from surgeon.ruleproof.dtypes import FLOATS
@@ -184,7 +184,7 @@ class _RuleProver:
         self.proof = RuleProof(rule.name, rule.where)
         self.newest = newest_opset()
         self.judging = Judging(rule, custom_ops)
-        self.supply = Supply(quick, custom_ops)
+        self.candidates = Candidates(quick, custom_ops)
         self.floats: dict[tuple[int, int, str, str], onnx.ModelProto | None] = {}
 
     def run(self) -> RuleProof:
@@ -198,8 +198,8 @@ class _RuleProver:
                 if key in known and plan.needs is None:  # what is too old is told with the name of the target
                     self._add([replace(entry, target=station.target) for entry in known[key]])
                     continue
-                for variant in self.supply.variants(compiled.pattern):
-                    widest = self.supply.widest(compiled.pattern, variant, station.alike)
+                for variant in self.candidates.variants(compiled.pattern):
+                    widest = self.candidates.widest(compiled.pattern, variant, station.alike)
                     if station.opset == widest or not (self.quick or plan.needs is not None):
                         self._prove_variant(station, compiled, variant, widest)
                 known[key] = self.proof.entries[before:]
@@ -226,8 +226,8 @@ class _RuleProver:
         """Say which forms of the rule's patterns no instance could be made of, and why."""
         for function in self.rule.patterns:
             for compiled in self.rule.compiled(function):
-                for variant in self.supply.variants(compiled.pattern):
-                    why = self.supply.why_never(compiled.pattern, variant)
+                for variant in self.candidates.variants(compiled.pattern):
+                    why = self.candidates.why_never(compiled.pattern, variant)
                     if why:
                         self.proof.not_made_up[(self._name(compiled), variant.label)] = why
 
@@ -250,7 +250,7 @@ class _RuleProver:
         recognised = [pattern for form in self.rule.forms for pattern in self.rule.recognised(form)]
         functions = [*self.rule.patterns, *dict.fromkeys(recognised)]
         for compiled in (item for function in functions for item in self.rule.compiled(function)):
-            for variant in self.supply.variants(compiled.pattern):
+            for variant in self.candidates.variants(compiled.pattern):
                 for operation in operations(compiled.pattern, variant):
                     if not operation.domain:
                         found |= {item.since_version for item in history("", operation.op)}
@@ -261,12 +261,12 @@ class _RuleProver:
         entries: list[Proof] = []
         dropped: list[Proof] = []
         is_full, needs = station.opset == widest, station.plan.needs
-        tried = self.supply.layouts_while(compiled.pattern, variant, widest, entries)
+        tried = self.candidates.layouts_while(compiled.pattern, variant, widest, entries)
         for layout in chain(tried, self._searched(station, compiled, variant, widest, entries)):
             case = InstanceSpec(station.target, station.opset, compiled, variant, layout)
             of_layout = self._of_layout(case, needs, dropped)
-            if not self.supply.is_short(variant) and any(entry.standing is Standing.PROVED for entry in of_layout):
-                self.supply.fitting.append(layout)
+            if not self.candidates.is_short(variant) and any(entry.standing is Standing.PROVED for entry in of_layout):
+                self.candidates.fitting.append(layout)
             if is_full and needs is None:
                 entries += [*of_layout, *self._without_shapes(case)]
                 continue
@@ -291,20 +291,20 @@ class _RuleProver:
         """All dtypes; in a quick proof only for the first shapes of a rank and the first form of a pattern."""
         if not self.quick:
             return DTYPES
-        first = self.supply.of_rank(case.compiled.pattern, case.variant, case.opset, case.layout.rank)[:1]
-        is_first = not self.supply.is_short(case.variant) and any(layout is case.layout for layout in first)
+        first = self.candidates.of_rank(case.compiled.pattern, case.variant, case.opset, case.layout.rank)[:1]
+        is_first = not self.candidates.is_short(case.variant) and any(layout is case.layout for layout in first)
         return DTYPES if is_first else DTYPES[:2]
 
     def _searched(
         self, station: _Station, compiled: Compiled, variant: Variant, opset: int, entries: Sequence[Proof]
     ) -> Iterator[Layout]:
         """Where the rule spares all usual shapes and values of a pattern: the first at which it fires."""
-        if self.supply.is_short(variant) or station.plan.needs is not None or not entries or is_told(entries):
+        if self.candidates.is_short(variant) or station.plan.needs is not None or not entries or is_told(entries):
             return
         names = parameters(compiled.pattern, variant)
         tensors = {name for name, var in names.items() if var.kind not in ("scalar", "list")}
         values = names.keys() - tensors
-        same = [one for one in self.supply.fitting if (tensors, values) == ({*one.shapes}, {*one.values})]
+        same = [one for one in self.candidates.fitting if (tensors, values) == ({*one.shapes}, {*one.values})]
         yield from same[:1]
         for rank in SEARCHED_RANKS:
             if is_told(entries):
@@ -317,7 +317,7 @@ class _RuleProver:
 
     def _float(self, case: InstanceSpec) -> onnx.ModelProto | None:
         """The instance of a case in float32, written once for all targets."""
-        key = id(case.variant), case.opset, case.layout.kind, str(case.layout)  # the supply keeps the variants
+        key = id(case.variant), case.opset, case.layout.kind, str(case.layout)  # the candidates keep the variants
         if key not in self.floats:
             self.floats[key] = replace(case, dtype=FLOATS[0]).written()
         return self.floats[key]

@@ -88,12 +88,8 @@ def compare(
 ) -> Comparison:
     """Compare two results of one output; `noise` is added to what is allowed."""
     dtype = dtype_name(original)
-    if dtype_name(rewritten) != dtype:
-        why = f"is {dtype_name(rewritten)} where the original's is {dtype}"
-        return _different(name, dtype, why)
-    if original.shape != rewritten.shape:
-        why = f"has shape {list(rewritten.shape)} where the original's is {list(original.shape)}"
-        return _different(name, dtype, why)
+    if why := unlike(original, rewritten):
+        return Comparison(OutputError(name, dtype, math.inf, math.inf, 0.0, 0.0, False), why)
     if dtype not in TOLERANCES:
         return _compare_exact(name, dtype, original, rewritten, noise)
     a, b = _wide(original), _wide(rewritten)
@@ -130,9 +126,13 @@ def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: f
     return Comparison(OutputError(name, dtype, gap, relative, scale, noise, ok), why)
 
 
-def _different(name: str, dtype: str, why: str) -> Comparison:
-    """A comparison of what cannot be compared."""
-    return Comparison(OutputError(name, dtype, math.inf, math.inf, 0.0, 0.0, False), why)
+def unlike(original: np.ndarray, rewritten: np.ndarray) -> str:
+    """Say why two results cannot be compared, by their dtypes or shapes; empty when they can."""
+    if dtype_name(rewritten) != dtype_name(original):
+        return f"is {dtype_name(rewritten)} where the original's is {dtype_name(original)}"
+    if original.shape != rewritten.shape:
+        return f"has shape {list(rewritten.shape)} where the original's is {list(original.shape)}"
+    return ""
 
 
 def _kinds_differ(a: np.ndarray, b: np.ndarray) -> str:

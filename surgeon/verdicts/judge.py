@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from surgeon.verdicts.compare import TOLERANCES, dtype_name, finite_gap, tolerance
+from surgeon.verdicts.compare import TOLERANCES, dtype_name, finite_gap, tolerance, unlike
 from surgeon.verdicts.floats import ALLOWANCE, Allowed, Floats
 from surgeon.verdicts.movement import Movement, change
 from surgeon.verdicts.tensor_error import Deviation, TensorError, worst
@@ -59,11 +59,9 @@ def judge(
     Anything else must equal the original, or the reference, where that moved not by more than it moved.
     """
     dtype = dtype_name(original)
-    if dtype_name(rewritten) != dtype:
-        return _incomparable(name, dtype, f"is {dtype_name(rewritten)} where the original's is {dtype}")
-    if original.shape != rewritten.shape:
-        why = f"has shape {list(rewritten.shape)} where the original's is {list(original.shape)}"
-        return _incomparable(name, dtype, why)
+    if why := unlike(original, rewritten):
+        infinite = Deviation(math.inf, math.inf, math.inf)
+        return TensorError(name, dtype, None, infinite, 0.0, 0.0, False, why, math.inf)
     if reference is not None and reference.shape != original.shape:
         reference = None
     movement = moved if isinstance(moved, Movement) else Movement.alike(moved)
@@ -84,12 +82,6 @@ def _summing(dtype: np.dtype, terms: int) -> float:
     Error Analysis, SIAM J. Sci. Comput. 41, 2019).  None in half precision, which kernels add up in float32.
     """
     return math.sqrt(terms) if dtype.itemsize >= 4 else 0.0
-
-
-def _incomparable(name: str, dtype: str, why: str) -> TensorError:
-    """The error of a result of another dtype or shape."""
-    infinite = Deviation(math.inf, math.inf, math.inf)
-    return TensorError(name, dtype, None, infinite, 0.0, 0.0, False, why, math.inf)
 
 
 def _judge_exact(
