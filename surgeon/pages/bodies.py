@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from surgeon.pages.parts import Markup, Paper
@@ -40,6 +41,11 @@ def shows(
         return body
 
     return note
+
+
+def by_source(otherwise: str) -> Callable[[Any], str]:
+    """A title: the name of the file that a result is of.  otherwise: for a model in memory."""
+    return lambda result: Path(result.source).name or otherwise
 
 
 def shown(result: object) -> Shown | None:

@@ -5,7 +5,7 @@ import math
 from surgeon.benching.result import Bench, LatencyRatio
 from surgeon.drawing.picture import FAINT, INK, LINE, PAPER, Picture
 from surgeon.pages.bodies import shows
-from surgeon.pages.parts import Cell, Content, Markup, Paper, code, escaped, facts, joined, table
+from surgeon.pages.parts import Cell, Content, Markup, Paper, Row, code, escaped, facts, joined, table
 from surgeon.telling.bench import SHARES, bench_lines, share_title
 from surgeon.telling.numbers import milliseconds_text, short_names
 
@@ -17,7 +17,7 @@ COLOURS = {"faster": "#17663f", "slower": "#a3271f"}
 def of_bench(found: Bench, paper: Paper) -> Markup:
     """Latencies of models that were run in turn."""
     names = short_names([latency.name for latency in found.models])
-    rows: list[list[Content | Cell]] = []
+    rows: list[Row] = []
     for place, (name, latency) in enumerate(zip(names, found.models, strict=True)):
         numbers = [latency.percentile(share) for share in SHARES]
         row: list[Content | Cell] = [code(name), *(Cell(milliseconds_text(number), number) for number in numbers)]

@@ -5,7 +5,7 @@ from pathlib import Path
 from surgeon.differing.result import ModelChange, ModelDiff
 from surgeon.listing import first_of
 from surgeon.pages.bodies import shows
-from surgeon.pages.parts import Cell, Content, Markup, Paper, code, element, facts, fold, joined, listed, section, table
+from surgeon.pages.parts import Content, Markup, Paper, code, element, facts, fold, joined, listed, section, table
 from surgeon.telling.diffs import same_words
 from surgeon.telling.numbers import seconds_text
 
@@ -25,10 +25,7 @@ def of_diff(found: ModelDiff, _: Paper) -> Markup:
         ("same", same_words(found)),
         ("time", seconds_text(found.seconds)),
     ]
-    rows = [
-        (change.kind, Cell(f"{change.count:,}", change.count), code(change.what), change.scope or "main graph")
-        for change in found.changes
-    ]
+    rows = [(change.kind, change.count, code(change.what), change.scope or "main graph") for change in found.changes]
     sites = [_of_change(change) for change in found.changes if change.sites]
     same = "" if found.differs else element("p", "Nothing differs but names." if found.renamed else "Nothing differs.")
     changes = table(("about", "times", "what", "where"), rows, "What differs")

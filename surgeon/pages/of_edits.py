@@ -1,28 +1,26 @@
 """What is shown of edits of whole models, of splits and of recipes."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from surgeon.editing.result import EditReport
 from surgeon.editing.splitting import SplitReport
-from surgeon.pages.bodies import shows
+from surgeon.pages.bodies import by_source, shows
 from surgeon.pages.of_checks import of_check
 from surgeon.pages.of_rewrites import of_report, report_data
 from surgeon.pages.parts import (
-    Cell,
     Content,
     Markup,
     Paper,
     badge,
     changed,
     code,
-    element,
     facts,
     fold,
     joined,
     section,
     table,
+    verdict,
 )
 from surgeon.recipes.result import RecipeReport
 from surgeon.rewriting.result import Report
@@ -30,13 +28,13 @@ from surgeon.telling.edits import changed_lines, done_words, outcome_words
 from surgeon.telling.numbers import seconds_text
 
 
-@shows(EditReport, "edit", lambda report: Path(report.source).name or "An edit")
+@shows(EditReport, "edit", by_source("An edit"))
 def of_edit(report: EditReport, paper: Paper) -> Markup:
     """All that edits did."""
     rows = [(code(f"--{done.edit.flag}"), "; ".join(done_words(done))) for done in report.edits]
     lines = list(changed_lines(report))
     return joined((
-        element("p", (badge(report.outcome), f" {outcome_words(report)}")),
+        verdict(report.outcome, outcome_words(report)),
         facts(_head(report)),
         section("Edits", table(("edit", "what was done"), rows, "What each edit did")),
         fold(f"{len(lines):,} lines that are listed otherwise", changed(lines)) if lines else "",
@@ -52,15 +50,12 @@ def _head(report: EditReport) -> Iterator[tuple[str, Content]]:
     yield "written", code(report.output) if report.written else "nothing"
 
 
-@shows(SplitReport, "split", lambda report: Path(report.source).name or "A split")
+@shows(SplitReport, "split", by_source("A split"))
 def of_split(report: SplitReport, paper: Paper) -> Markup:
     """The parts of a model."""
-    rows = [
-        (code(part.name), ", ".join(part.inputs), ", ".join(part.outputs), Cell(f"{part.nodes:,}", part.nodes))
-        for part in report.parts
-    ]
+    rows = [(code(part.name), ", ".join(part.inputs), ", ".join(part.outputs), part.nodes) for part in report.parts]
     return joined((
-        element("p", (badge(report.outcome), f" {len(report.parts):,} parts of {report.source or 'a model'}")),
+        verdict(report.outcome, f"{len(report.parts):,} parts of {report.source or 'a model'}"),
         table(("part", "inputs", "outputs", "nodes"), rows, "The parts, in the order in which they run"),
         of_check(report.check, paper) if report.check is not None else "",
     ))
@@ -71,7 +66,7 @@ def _recipe_data(report: RecipeReport) -> dict[str, Any]:
     return {**report.to_dict(), "parts": parts}
 
 
-@shows(RecipeReport, "run", lambda report: Path(report.source).name or "A recipe", _recipe_data)
+@shows(RecipeReport, "run", by_source("A recipe"), _recipe_data)
 def of_recipe(report: RecipeReport, paper: Paper) -> Markup:
     """All steps of a recipe, each as it is shown alone."""
     parts = []
@@ -87,4 +82,4 @@ def of_recipe(report: RecipeReport, paper: Paper) -> Markup:
         ("time", seconds_text(report.seconds)),
         ("written", code(report.output) if report.written else "nothing"),
     ]
-    return joined((element("p", (badge(report.outcome), f" {len(report.parts):,} parts")), facts(head), *parts))
+    return joined((verdict(report.outcome, f"{len(report.parts):,} parts"), facts(head), *parts))

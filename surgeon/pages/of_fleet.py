@@ -1,13 +1,13 @@
 """What is shown of a fleet: outcomes, what is wrong, what is otherwise than before, rules, and what took long."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 
 from surgeon.fleet.baseline import FleetChange
 from surgeon.fleet.result import Fleet
 from surgeon.fleet.rows import FleetRow
 from surgeon.pages.bodies import shows
-from surgeon.pages.parts import Cell, Content, Markup, Paper, badge, code, element, facts, joined, section, table
+from surgeon.pages.parts import Cell, Content, Markup, Paper, Row, badge, code, facts, joined, section, table, verdict
 from surgeon.telling.numbers import seconds_text
 
 MOST = 200  # rows of one table
@@ -16,7 +16,6 @@ MOST = 200  # rows of one table
 @shows(Fleet, "fleet", lambda fleet: f"Fleet in {fleet.to}")
 def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
     """All models that a recipe ran over."""
-    told = f" {len(fleet):,} models"
     head: list[tuple[str, Content]] = [
         ("outcomes", ", ".join(f"{count:,} {outcome}" for outcome, count in fleet.outcomes.items())),
         ("kept", f"{fleet.kept:,} were done already" if fleet.kept else ""),
@@ -24,17 +23,17 @@ def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
         ("time", seconds_text(fleet.seconds)),
         ("written", code(fleet.to)),
     ]
-    fired = [(code(rule), Cell(f"{count:,}", count)) for rule, count in fleet.counts.items()]
+    fired = [(code(rule), count) for rule, count in fleet.counts.items()]
     every = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")
     return joined((
-        element("p", (badge("proved" if fleet.ok else "failed"), told)),
+        verdict("proved" if fleet.ok else "failed", f"{len(fleet):,} models"),
         facts(pair for pair in head if pair[1]),
         section("Otherwise than in the baseline", _changes(fleet.changes, "Changes since the baseline")),
         section("New since the last run", _changes(fleet.since, "Changes since the last run to this target")),
-        section("Wrong", _table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
-        section("Rules", _table(("rule", "sites"), fired, "How often each rule fired, over all models")),
-        section("Slowest", _table(every, map(_cells, fleet.slowest), "The models that took longest")),
-        section("Models", _table(every, map(_cells, islice(fleet, MOST)), f"The first {MOST:,} models, by name")),
+        section("Wrong", table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
+        section("Rules", table(("rule", "sites"), fired, "How often each rule fired, over all models")),
+        section("Slowest", table(every, map(_cells, fleet.slowest), "The models that took longest")),
+        section("Models", table(every, map(_cells, islice(fleet, MOST)), f"The first {MOST:,} models, by name")),
     ))
 
 
@@ -43,17 +42,12 @@ def _changes(changes: Iterable[FleetChange], caption: str) -> Markup:
         ("worse" if change.is_regression else "other", code(change.model), change.what)
         for change in islice(changes, MOST)
     ]
-    return _table(("change", "model", "what"), rows, caption)
+    return table(("change", "model", "what"), rows, caption)
 
 
-def _table(heads: Sequence[str], rows: "Iterable[Sequence[Content | Cell]]", caption: str) -> Markup:
-    found = list(rows)
-    return table(heads, found, caption) if found else Markup("")
-
-
-def _cells(row: FleetRow) -> "Sequence[Content | Cell]":
+def _cells(row: FleetRow) -> Row:
     fired = ", ".join(f"{rule} {count:,}" for rule, count in row.counts.items())
     sites = sum(row.proofs.values())
     nodes = "{:,} → {:,}".format(*row.nodes) if row.nodes[0] else ""
     seconds = Cell(seconds_text(row.seconds), row.seconds)
-    return code(row.model), badge(row.outcome), fired, Cell(f"{sites:,}", sites), nodes, seconds, row.why
+    return code(row.model), badge(row.outcome), fired, sites, nodes, seconds, row.why

@@ -1,19 +1,19 @@
 """What is shown of rewrites: rules, each kind of site before and after, what was missed, and how all was proved."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from surgeon.drawing.draw import draw
 from surgeon.drawing.draw import of_match as draw_match
 from surgeon.listing import and_more, first_of
 from surgeon.matching.match import Match
-from surgeon.pages.bodies import shows
+from surgeon.pages.bodies import by_source, shows
 from surgeon.pages.parts import (
     Cell,
     Content,
     Markup,
     Paper,
+    Row,
     badge,
     changed,
     code,
@@ -24,6 +24,7 @@ from surgeon.pages.parts import (
     listed,
     section,
     table,
+    verdict,
 )
 from surgeon.rewriting.result import Report, Site
 from surgeon.sites.proof import SiteProof
@@ -61,7 +62,7 @@ def report_data(report: Report) -> dict[str, Any]:
     return found
 
 
-@shows(Report, "rewrite", lambda report: Path(report.source).name or "A rewrite", report_data)
+@shows(Report, "rewrite", by_source("A rewrite"), report_data)
 def of_report(report: Report, paper: Paper) -> Markup:
     """All that a rewrite did."""
     silent = silent_rules(report)
@@ -71,7 +72,7 @@ def of_report(report: Report, paper: Paper) -> Markup:
     shown = KINDS if not paper.is_page else None
     more = and_more(max(0, len(alike[0]) - KINDS) if shown else 0, "kinds of sites: surgeon.page(report) has all")
     return joined((
-        element("p", (badge(report.outcome), f" {outcome_words(report)}")),
+        verdict(report.outcome, outcome_words(report)),
         facts(_head(report)),
         section("Rules", (_rules(report, silent), _silent(silent), element("p", best) if best else "")),
         section("Rolled back", [of_kind(sites, paper) for sites in alike[1]]),
@@ -104,7 +105,7 @@ def _proved(report: Report) -> Iterator[tuple[str, Content]]:
 
 def _rules(report: Report, silent: Iterable[str]) -> Markup:
     """How often each rule fired, where, and the error nearest to what is allowed."""
-    rows: list[list[Content | Cell]] = []
+    rows: list[Row] = []
     for name, count in report.counts.items():
         if name in silent:
             continue
@@ -115,7 +116,7 @@ def _rules(report: Report, silent: Iterable[str]) -> Markup:
         worst = max(errors, key=lambda error: error.severity, default=None)
         numbers = () if worst is None else side_by_side(worst.gap, worst.allowed)
         share = Cell(" of ".join(numbers), 0 if worst is None else worst.severity)
-        rows.append([code(name), Cell(f"{count:,}", count), Cell(f"{gone:,}", gone), names, share])
+        rows.append([code(name), count, gone, names, share])
     return table(("rule", "times", "rolled back", "where", "worst error of what is allowed"), rows, "Rules that ran")
 
 

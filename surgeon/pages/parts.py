@@ -49,6 +49,11 @@ def badge(outcome: str) -> Markup:
     return element("span", outcome.upper(), class_=f"badge {kind}")
 
 
+def verdict(outcome: str, words: Content = "") -> Markup:
+    """A paragraph that begins with an outcome."""
+    return element("p", (badge(outcome), " ", words))
+
+
 def code(text: str) -> Markup:
     """A name or a line of a program."""
     return element("code", text)
@@ -99,12 +104,19 @@ class Cell:
     value: float
 
 
-def table(heads: Sequence[str], rows: "Iterable[Sequence[Content | Cell]]", caption: str) -> Markup:
-    """A table; numbers stand at the right.  caption: what it is, for those who do not see where it stands."""
+Row: TypeAlias = "Sequence[Content | Cell | int]"
+"""What stands in one row of a table; a count is a cell of its own."""
+
+
+def table(heads: Sequence[str], rows: Iterable[Row], caption: str) -> Markup:
+    """A table; nothing without rows.  Numbers stand at the right.
+
+    caption: what it is, for those who do not see where it stands.
+    """
     told = list(rows)
     if not told:
         return Markup("")
-    kinds = ["number" if isinstance(cell, Cell) else None for cell in told[0]]
+    kinds = ["number" if isinstance(cell, (Cell, int)) else None for cell in told[0]]
     titles = zip(heads, kinds, strict=True)
     head = element("tr", (element("th", name, scope="col", class_=kind) for name, kind in titles))
     body = (element("tr", map(_cell, row)) for row in told)
@@ -112,7 +124,9 @@ def table(heads: Sequence[str], rows: "Iterable[Sequence[Content | Cell]]", capt
     return element("div", element("table", inside), class_="wide", tabindex="0", role="group", aria_label=caption)
 
 
-def _cell(cell: "Content | Cell") -> Markup:
+def _cell(cell: "Content | Cell | int") -> Markup:
+    if isinstance(cell, int):
+        cell = Cell(f"{cell:,}", cell)
     if isinstance(cell, Cell):
         return element("td", cell.content, data_value=repr(float(cell.value)), class_="number")
     return element("td", cell)
