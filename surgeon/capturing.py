@@ -23,6 +23,7 @@ from surgeon.learning.lessons import Lesson
 from surgeon.learning.loosened import count, loosened
 from surgeon.learning.terms import Example
 from surgeon.learning.writing import identifier
+from surgeon.listing import counted
 from surgeon.ops.naming import snake_case
 from surgeon.rewriting.rewrite import find
 from surgeon.rewriting.run import indexed
@@ -149,8 +150,7 @@ def capture(
     told = Path(label(source, "a model")).name
     lesson.about.append(f"Captured from {told}, {ends}.")
     sites = sum(1 for _ in find(source, lesson.rule))
-    plural = "s" * (sites != 1)
-    lesson.about.append(f"It matches {sites} site{plural} there; {compared} others of its structure were compared.")
+    lesson.about.append(f"It matches {counted(sites, 'site')} there; {compared} others of its structure were compared.")
     written = lesson.forms[0].written
     variants = list(loosened(written))
     with Model.open(as_written(source)) as model:

@@ -1,8 +1,13 @@
-"""How a list is told that has no room: the first few, and how many more there are."""
+"""How numbers of things are told, and a list that has no room: the first few, and how many more there are."""
 
 from collections.abc import Iterable, Sequence
 
 _NEAREST = 3
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something: "1 node", "1,200 nodes"."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def and_more(count: int, what: str = "") -> str:

@@ -6,6 +6,7 @@ import click
 
 from surgeon.console.guard import reading
 from surgeon.errors import UsageError
+from surgeon.listing import counted
 
 
 @click.command(short_help="Write a rule from what lies between two cuts of a model.")
@@ -30,9 +31,7 @@ def capture(source: str, froms: str | None, tos: str | None, name: str, output: 
     found = run(source, cuts[0], cuts[1], name)
     path = Path(output or f"{name}.py")
     found.save(path)
-    click.echo(
-        f"{path}: it matches {found.sites} site{'s' * (found.sites != 1)}; {found.compared} others were compared"
-    )
+    click.echo(f"{path}: it matches {counted(found.sites, 'site')}; {found.compared} others were compared")
     rules = f"./{path}" if path == Path(path.name) else path  # a name alone would be one of an installed rule
     for one in found.looser:
         if one.sites > found.sites:

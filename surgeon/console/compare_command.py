@@ -11,6 +11,7 @@ from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time, runtime_option
 from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.listing import and_more
+from surgeon.telling.edits import check_words
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import allowed_texts, layers_words
 
@@ -93,9 +94,7 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
             _print_errors(console, "worst layers", result.layers.errors)
             console.print()
         line("layers", layers_words(result.layers))
-    runs = f"on {result.runs} set{'s' * (result.runs != 1)} of inputs under {result.oracle}" if result.outputs else ""
-    words = ": ".join(part for part in (runs, result.reason) if part)
-    line("outcome", LOUD[result.outcome.value], f" {words}".rstrip())
+    line("outcome", LOUD[result.outcome.value], f" {check_words(result)}".rstrip())
     line("time", seconds_text(result.seconds))
 
 

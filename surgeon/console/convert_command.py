@@ -89,8 +89,9 @@ def convert(
 
 def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     """Print what was converted and what was kept, how far the outputs move, and what was written."""
+    from surgeon.listing import counted
     from surgeon.precision.result import ORDER
-    from surgeon.telling.conversions import counted, kept_lines, outcome_words, stretch_lines
+    from surgeon.telling.conversions import kept_lines, outcome_words, stretch_lines
 
     console = console_for(stream)
     line = titled(console)

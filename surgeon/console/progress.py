@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from surgeon.listing import counted
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -44,9 +46,9 @@ class Spinner:
     def update(self, what: str, count: int) -> None:
         """Say how far the rewrite has come.  what: a rule, with the rewrites so far, or a phase, with its sites."""
         if what in PHASES:
-            self._text = PHASES[what].format(f"{count:,} site{'s' * (count != 1)}")
+            self._text = PHASES[what].format(counted(count, 'site'))
         else:
-            self._text = f"{what}: {count:,} {self._unit}{'s' * (count != 1)} so far"
+            self._text = f"{what}: {counted(count, self._unit)} so far"
         if self._status is not None and (what in PHASES or count % STRIDE == 0):
             self._status.update(self._text)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surgeon.errors import UsageError
+from surgeon.listing import counted
 
 if TYPE_CHECKING:
     from surgeon.recipes.recipe import Step
@@ -46,7 +47,7 @@ def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, 
     else:
         text = Recipe(steps, **head).text()
     path.write_text(text, encoding="utf-8")
-    click.echo(f"{recipe}: {len(steps)} step{'s' * (len(steps) != 1)} more")
+    click.echo(f"{recipe}: {counted(len(steps), 'step')} more")
 
 
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":

@@ -16,6 +16,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.values import decode
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, split_op
+from surgeon.listing import counted
 from surgeon.matching.state import plain
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema
@@ -189,7 +190,7 @@ def attribute_text(op: str, item: AttributeProto) -> str:
     if op == "Cast" and item.name == "to":
         return type_text(item.i, None)
     if item.type == AttributeProto.GRAPH:
-        return f"{len(item.g.node)} node{'s' * (len(item.g.node) != 1)}"
+        return counted(len(item.g.node), 'node')
     if item.type == AttributeProto.TENSOR:
         return tensor_text(item.t)
     if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):

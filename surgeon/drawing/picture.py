@@ -8,6 +8,7 @@ from pathlib import Path
 from surgeon.drawing.content import Box, Diagram
 from surgeon.drawing.layout import GraphLayout, arrange
 from surgeon.errors import UsageError
+from surgeon.listing import counted
 
 SANS = "Helvetica, Arial, sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"
@@ -71,7 +72,7 @@ def paint(contents: Sequence[Diagram]) -> Picture:
         f'height="{_number(total[1] + 2)}" style="max-width: 100%" font-family="{SANS}" font-size="{_number(TITLE)}">'
     )
     about = ", ".join(
-        " ".join(filter(None, (item.title, f"{item.nodes} node{'s' * (item.nodes != 1)}"))) for item in contents
+        " ".join(filter(None, (item.title, counted(item.nodes, 'node')))) for item in contents
     )
     return Picture("\n".join([head, *parts, "</svg>\n"]), about)
 

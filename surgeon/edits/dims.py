@@ -10,7 +10,7 @@ from surgeon.editing.edit import Edit, pair
 from surgeon.editing.folding import fold_sizes
 from surgeon.edits.free import PLACE, Free
 from surgeon.errors import UsageError
-from surgeon.listing import nearest
+from surgeon.listing import counted, nearest
 from surgeon.shapes.symbols import SizeError, parse, substitute, symbol
 
 
@@ -103,7 +103,7 @@ class Dim(Edit):
         said = [f"{name!r} is {size:,}"]
         folded = fold_sizes(draft)
         if folded:
-            said.append(f"{folded:,} node{'s' * (folded != 1)} of arithmetic on sizes became constant")
+            said.append(f"{counted(folded, 'node')} of arithmetic on sizes became constant")
             draft.claim.by_structure = False
         if draft.graph.value_info:
             restate(draft)

@@ -12,7 +12,7 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
 from surgeon.errors import UsageError
 from surgeon.freeing.search import free_size
-from surgeon.listing import first_of
+from surgeon.listing import counted, first_of
 from surgeon.shapes.symbols import parse, symbol
 
 PLACE = re.compile(r"^(?P<input>.+)\[(?P<axis>\d+)\]$")
@@ -111,7 +111,7 @@ class Free(Edit):
         listed = " and ".join(names) if len(names) < NAMED else first_of(names, NAMED)
         said = [f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}"]
         if nodes:
-            said.append(f"{nodes:,} node{'s' * (nodes != 1)} held that size and follow{'s' * (nodes == 1)} it now")
+            said.append(f"{counted(nodes, 'node')} held that size and follow{'s' * (nodes == 1)} it now")
         return said
 
     def _has_it(self, value: ValueInfoProto) -> bool:

@@ -14,6 +14,7 @@ from surgeon.editing.pruning import keep, prune_functions, remove
 from surgeon.editing.typed import put_attributes, spelled_value, typed
 from surgeon.errors import UsageError
 from surgeon.indexing.scope import split_op
+from surgeon.listing import counted
 from surgeon.models.exposing import needed
 from surgeon.ops.schemas import check_node, schema
 from surgeon.ops.walking import free_names, imports_of, key_of
@@ -98,9 +99,9 @@ class Insert(Edit):
         graph.value_info.extend(stated)
         draft.claim.by_structure = False
         draft.changed()
-        told = f"{self.op} stands for {_count(len(idle))}, from {_list(self.froms)} to {_list(self.tos)}"
+        told = f"{self.op} stands for {counted(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
         left = len(region.nodes) - len(idle)
-        stays = f"{_count(left)} between stay{'s' * (left == 1)}, as others read what is made there"
+        stays = f"{counted(left, 'node')} between stay{'s' * (left == 1)}, as others read what is made there"
         return (told, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
 
     def _require_no_circle(self, draft: ModelDraft) -> None:
@@ -152,10 +153,6 @@ def _clear(draft: ModelDraft, region: CutRegion) -> None:
     keep(graph.value_info, lambda _, value: value.name not in lost)
     keep(graph.quantization_annotation, lambda _, note: note.tensor_name not in lost)
     prune_functions(draft)
-
-
-def _count(number: int) -> str:
-    return f"{number:,} node{'s' * (number != 1)}"
 
 
 def _list(names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
 from surgeon.editing.names import rename_in
 from surgeon.editing.pruning import keep, prune
+from surgeon.listing import counted
 from surgeon.ops.walking import nodes_of
 from surgeon.running.formulas import dequantized
 
@@ -84,9 +85,9 @@ class StripQdq(Edit):
 
     def _said(self, draft: ModelDraft, pairs: int, stored: int) -> Iterator[str]:
         if pairs:
-            yield f"{pairs:,} pair{'s' * (pairs != 1)} of {QUANTIZE} and {DEQUANTIZE} went"
+            yield f"{counted(pairs, 'pair')} of {QUANTIZE} and {DEQUANTIZE} went"
         if stored:
-            yield f"{stored:,} stored tensor{'s' * (stored != 1)} of integers became floats"
+            yield f"{counted(stored, 'stored tensor')} of integers became floats"
         left = sum(node.op_type in (QUANTIZE, DEQUANTIZE) for node in nodes_of(draft.skeleton))
         if left and (pairs or stored):
             yield f"{left:,} of these nodes stay, as something computes with integers there"

@@ -11,6 +11,7 @@ from surgeon.errors import UsageError
 from surgeon.file.values import Array
 from surgeon.indexing.scope import Node, qualified, split_op
 from surgeon.learning.terms import Anything, Application, Example, Fixed, Hole, HoleKind, Result, Term
+from surgeon.listing import counted
 from surgeon.matching.state import State, plain
 from surgeon.misses.sentences import found_at
 from surgeon.ops.naming import snake_case
@@ -228,7 +229,7 @@ def _sight(state: State, name: str) -> str:
         return found_at(state, name)
     names = ", ".join(f"{item.name}={plain(item)}" for item in node.proto.attribute if item.type not in _GRAPHS)
     inputs, outputs = len(_inputs(node)), len(node.outputs)
-    sizes = f"{inputs} input{'s' * (inputs != 1)} and {outputs} output{'s' * (outputs != 1)}"
+    sizes = f"{counted(inputs, 'input')} and {counted(outputs, 'output')}"
     return f"{node.op} {node.label!r} with {sizes}" + (f" ({names})" if names else "")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain as joined
 
 from surgeon.indexing.scope import Node, split_op
+from surgeon.listing import counted
 from surgeon.matching.chain import Chain, Folded, operands_of, producer, raises_rank
 from surgeon.matching.chain_search import Constants, Leaves, Total, Wrong, captured_number, flipped
 from surgeon.matching.flatten import PRODUCT, SIGNS, combine
@@ -76,7 +77,7 @@ def namesake(chain: Chain, node: Node) -> Finding:
 
 
 def number_of_operands(state: State, chain: Chain, leaves: Leaves) -> Finding:
-    wanted = f"{len(chain.terms)} operand{'s' * (len(chain.terms) != 1)} in {spelled(chain)}"
+    wanted = f"{counted(len(chain.terms), 'operand')} in {spelled(chain)}"
     found = ", ".join(found_at(state, name) for name, _ in leaves) or "none"
     return Finding("operand", wanted, str(len(leaves)), "", f"wanted {wanted}, found {found}")
 

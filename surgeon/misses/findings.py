@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surgeon.display import Displayed
-from surgeon.listing import and_more
+from surgeon.listing import and_more, counted
 from surgeon.ops.naming import helper_name
 
 Kind = Literal[
@@ -194,5 +194,5 @@ def pattern_line(where: str, op: str) -> str:
 def _matched_text(miss: Mismatch) -> str:
     """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
     if miss.total:
-        return f"; {miss.matched} of {miss.total} node{'s' * (miss.total != 1)} matched"
-    return f"; {miss.matched} node{'s' * (miss.matched != 1)} matched" if miss.matched else ""
+        return f"; {miss.matched} of {counted(miss.total, 'node')} matched"
+    return f"; {counted(miss.matched, 'node')} matched" if miss.matched else ""

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import AttributeProto
 
 from surgeon.errors import OpsetError, RuleError
-from surgeon.listing import like
+from surgeon.listing import counted, like
 from surgeon.ops.attributes import coerce
 from surgeon.ops.naming import snake_case
 from surgeon.ops.schema_tables import (
@@ -210,7 +210,7 @@ def _position(plan: _Plan, position: int, given: int) -> int | AttributeSpec:
         return position
     place = plan.positions[position] if position < len(plan.positions) else None
     if place is None:
-        raise RuleError(f"{plan.schema.name} takes {_counted(len(formals), 'at most ')} and got {given}.")
+        raise RuleError(f"{plan.schema.name} takes at most {counted(len(formals), 'input')} and got {given}.")
     return place
 
 
@@ -243,12 +243,8 @@ def _sorted_inputs(plan: _Plan, given: Mapping[int, Any]) -> tuple[Any, ...]:
             exact = "" if version.max_inputs == wanted else "at least "
             names = ", ".join(formal.name for formal in version.inputs if not formal.optional)
             got = sum(one is not None for one in inputs)
-            raise RuleError(f"{version.name} takes {_counted(wanted, exact)} ({names}) and got {got}.")
+            raise RuleError(f"{version.name} takes {exact}{counted(wanted, 'input')} ({names}) and got {got}.")
     return tuple(inputs)
-
-
-def _counted(number: int, qualifier: str = "") -> str:
-    return f"{qualifier}{number} input{'' if number == 1 else 's'}"
 
 
 def _outputs(version: Schema, asked: Any, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 
-from surgeon.listing import like
+from surgeon.listing import counted, like
 from surgeon.ops.attributes import type_string, words
 from surgeon.ops.binding import missing
 from surgeon.ops.schema_tables import Formal, Schema, knows_domain, plain_domain, schema, spelled_domain
@@ -90,11 +90,8 @@ def _arity(
 ) -> Iterator[str]:
     given = len(names)
     if not least <= given <= most:
-        bound = f"at least {least}" if given < least else f"at most {most}"
-        if least == most:
-            bound = str(least)
-        number = least if given < least else most
-        yield f"{version.name} has {bound} {kind}{'' if number == 1 else 's'} and this node has {given}."
+        bound = "" if least == most else "at least " if given < least else "at most "
+        yield f"{version.name} has {bound}{counted(least if given < least else most, kind)} and this node has {given}."
     if kind == "output":  # the checker lets a node leave any output unnamed
         return
     for index, name in enumerate(names):

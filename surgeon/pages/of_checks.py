@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from surgeon.diagnosis.finding import Findings
 from surgeon.pages.bodies import shows
-from surgeon.pages.parts import Cell, Content, Markup, Paper, badge, code, element, facts, joined, section, table
+from surgeon.pages.parts import Cell, Content, Markup, Paper, code, element, facts, joined, section, table, verdict
 from surgeon.target import target_of
 from surgeon.telling.findings import by_cause, cause_lines, closing, runtime_lines
-from surgeon.telling.numbers import seconds_text
+from surgeon.telling.numbers import runs_text, seconds_text
 from surgeon.telling.rewrites import allowed_texts, layers_words
 from surgeon.verdicts.compare import OutputError
 from surgeon.verdicts.result import CheckResult
@@ -18,7 +18,7 @@ def of_check(result: CheckResult, _: Paper) -> Markup:
     """A comparison of two models: each output, and inner tensors, with where these leave tolerance."""
     layers = result.layers
     parts = [
-        element("p", (badge(result.outcome.value), f" {result.reason}")),
+        verdict(result.outcome.value, result.reason),
         errors_table(result.outputs, "output", "The worst error of each output"),
         facts(_facts(result)),
     ]
@@ -47,7 +47,7 @@ def _number(value: float) -> Cell:
 
 def _facts(result: CheckResult) -> Iterator[tuple[str, Content]]:
     if result.outputs:
-        yield "ran", f"{result.runs:,} set{'s' * (result.runs != 1)} of inputs under {result.oracle}"
+        yield "ran", runs_text(result.runs, result.oracle)
     yield "tolerance", ", ".join(f"{name} {number:.3g}" for name, number in result.tolerance.items())
     yield "time", seconds_text(result.seconds)
 
@@ -61,11 +61,11 @@ def of_findings(found: Findings, _: Paper) -> Markup:
         title, *lines = cause_lines(items)
         count = sum(item.count for item in items)
         said = [element("b", title), *(element("div", line.strip()) for line in lines)]
-        rows.append(("stops" if items[0].stops else "advice", items[0].kind, Cell(f"{count:,}", count), said))
+        rows.append(("stops" if items[0].stops else "advice", items[0].kind, count, said))
     words, is_good = closing(found, found.runtime, target)
     heard = runtime_lines(found.runtime, target) if found.runtime is not None else ()
     return joined((
-        element("p", (badge("fine" if is_good else "failed"), f" {words}")),
+        verdict("fine" if is_good else "failed", words),
         table(("weight", "about", "nodes", "what is wrong, and what helps"), rows, "What stands against the target"),
         [element("p", line) for line in heard],
     ))

@@ -1,8 +1,8 @@
 """What is shown of a conversion to another dtype."""
 
-from pathlib import Path
 
-from surgeon.pages.bodies import shows
+from surgeon.listing import counted
+from surgeon.pages.bodies import by_source, shows
 from surgeon.pages.parts import (
     Cell,
     Content,
@@ -16,14 +16,15 @@ from surgeon.pages.parts import (
     listed,
     section,
     table,
+    verdict,
 )
 from surgeon.precision.result import ORDER, ConvertReport, StretchProof
-from surgeon.telling.conversions import counted, kept_lines, outcome_words, stretch_lines
+from surgeon.telling.conversions import kept_lines, outcome_words, stretch_lines
 from surgeon.telling.numbers import seconds_text
 from surgeon.verdicts.side_by_side import side_by_side
 
 
-@shows(ConvertReport, "convert", lambda report: Path(report.source).name or "A conversion")
+@shows(ConvertReport, "convert", by_source("A conversion"))
 def of_conversion(report: ConvertReport, _: Paper) -> Markup:
     """What was converted, what was kept and why, and how far outputs move."""
     before, after = (size / 1e6 for size in report.bytes)
@@ -36,10 +37,10 @@ def of_conversion(report: ConvertReport, _: Paper) -> Markup:
         ("time", seconds_text(report.seconds)),
         ("written", code(report.output) if report.written else "nothing"),
     ]
-    rows = [(code(nodes), Cell(f"{count:,}", count), reason) for nodes, reason, count in kept_lines(report)]
+    rows = [(code(nodes), count, reason) for nodes, reason, count in kept_lines(report)]
     more = f"and {counted(report.followers, 'node')} between these, which round nothing" if report.followers else ""
     return joined((
-        element("p", (badge(report.outcome), f" {outcome_words(report)}")),
+        verdict(report.outcome, outcome_words(report)),
         element("p", ORDER, class_="faint") if report.outcome == "proved" else "",
         facts(head),
         section(f"Kept in {report.change[0]}", (table(("nodes", "how many", "why"), rows, "Kept nodes"), more)),
@@ -55,8 +56,8 @@ def _stretches(report: ConvertReport) -> Markup:
     rows = [
         (
             joined((code(item.first), " to ", code(item.last))),
-            Cell(f"{item.nodes:,}", item.nodes),
-            Cell(f"{item.equal:,}", item.equal),
+            item.nodes,
+            item.equal,
             joined((badge(item.outcome), f" {item.reason}".rstrip())),
             *_numbers(item),
         )

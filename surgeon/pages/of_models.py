@@ -5,7 +5,7 @@ from pathlib import Path
 
 from surgeon.diagnosis.folding import FoldedGroup
 from surgeon.diagnosis.inspection import Inspection, size_text
-from surgeon.listing import first_of
+from surgeon.listing import counted, first_of
 from surgeon.pages.bodies import shows
 from surgeon.pages.parts import Cell, Content, Markup, Paper, code, element, facts, fold, joined, section, table
 from surgeon.telling.inspections import weights_text
@@ -17,17 +17,14 @@ DEPTH, MOST = 3, 40  # of groups in groups; of one level
 def of_inspection(found: Inspection, _: Paper) -> Markup:
     """The facts about one model."""
     signature = [(kind, code(name), text) for kind, values in _sides(found) for name, text in values.items()]
-    ops = [(code(op), domain, Cell(f"{n:,}", n)) for domain, counts in found.ops.items() for op, n in counts.items()]
+    ops = [(code(op), domain, n) for domain, counts in found.ops.items() for op, n in counts.items()]
     sizes = {name: found.inside.get(name, 0) + found.outside.get(name, 0) for name in {**found.inside, **found.outside}}
     weights = [(dtype, Cell(size_text(size), size)) for dtype, size in sizes.items()]
     unknown = [
-        (code(one.op), Cell(f"{one.count:,}", one.count), one.why, first_of(one.places, len(one.places), one.count))
+        (code(one.op), one.count, one.why, first_of(one.places, len(one.places), one.count))
         for one in found.unknown
     ]
-    functions = [
-        (code(one.name), Cell(f"{one.nodes:,}", one.nodes), Cell(f"{one.calls:,}", one.calls))
-        for one in found.functions
-    ]
+    functions = [(code(one.name), one.nodes, one.calls) for one in found.functions]
     return joined((
         facts(_head(found)),
         table(("side", "name", "type"), signature, "Inputs and outputs"),
@@ -46,7 +43,7 @@ def _outline(group: FoldedGroup, depth: int) -> Markup:
     for item in shown:
         count = sum(1 for _ in item.nodes())
         times = f" × {len(item.items)}" if item.kind == "stack" else ""
-        title = joined((code(item.label), times, f", {count:,} node{'s' * (count != 1)}"))
+        title = joined((code(item.label), times, f", {counted(count, 'node')}"))
         inside = _outline(item, depth - 1) if depth else Markup("")
         told.append(fold(title, inside) if inside else element("div", title))
     return joined(told)

@@ -3,6 +3,7 @@
 from surgeon.capturing import CapturedRule
 from surgeon.drawing.draw import of_diagrams
 from surgeon.drawing.patterns import of_pattern
+from surgeon.listing import counted
 from surgeon.pages.bodies import shows
 from surgeon.pages.of_misses import of_explanation
 from surgeon.pages.of_rewrites import of_report, report_data
@@ -15,9 +16,9 @@ from surgeon.trying import TriedRule
 def of_captured(found: CapturedRule, paper: Paper) -> Markup:
     """A captured rule: what is fixed and what is free in it, how often it fits, and its picture."""
     pattern = next(iter(traced(found.rule.patterns[0])))
-    times = f"{found.sites:,} site{'s' * (found.sites != 1)} of the model"
+    times = f"{counted(found.sites, 'site')} of the model"
     rows = [
-        (code(one.what), Cell(f"{one.sites:,}", one.sites), Cell(f"{more:+,}", more))
+        (code(one.what), one.sites, Cell(f"{more:+,}", more))
         for one, more in ((one, one.sites - found.sites) for one in found.looser)
     ]
     return joined((
@@ -37,7 +38,7 @@ def of_captured(found: CapturedRule, paper: Paper) -> Markup:
 )
 def of_trial(found: TriedRule, paper: Paper) -> Markup:
     """A tried rule: its sites with their proofs, and its misses."""
-    times = f" fires at {found.count:,} site{'s' * (found.count != 1)}; nothing was written"
+    times = f" fires at {counted(found.count, 'site')}; nothing was written"
     head = (badge(found.outcome), " ", element("b", found.rule), times)
     return joined((
         element("p", head),

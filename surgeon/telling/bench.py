@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from surgeon.benching.result import Bench
+from surgeon.listing import counted
 from surgeon.telling.numbers import seconds_text, short_names
 
 SHARES, MEDIAN = (50, 5, 25, 75, 95), 50
@@ -16,7 +17,7 @@ def share_title(share: int) -> str:
 
 def bench_lines(found: Bench) -> Iterator[tuple[str, str]]:
     """On what it was measured: titles and words."""
-    threads = f"{found.threads} thread{'s' * (found.threads != 1)}" if found.threads else "a thread on each core"
+    threads = counted(found.threads, 'thread') if found.threads else "a thread on each core"
     sizes = "".join(f", {name} = {size}" for name, size in found.sizes.items())
     time = "processor time" if found.cpu_time else "time"
     first = short_names([latency.name for latency in found.models])[0]

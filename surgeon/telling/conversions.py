@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from surgeon.listing import first_of
 from surgeon.precision.result import ConvertReport, off_by
+from surgeon.telling.numbers import runs_text
 from surgeon.verdicts.side_by_side import side_by_side
 
 _SHOWN = 3  # nodes that are named of those with one reason
@@ -25,7 +26,7 @@ def outcome_words(report: ConvertReport) -> str:
         return f"nothing in it {'can be ' + report.change[1] if report.kept else 'is ' + report.change[0]}"
     if report.error is None or report.reason:
         return report.reason
-    return f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
+    return f"on {runs_text(report.runs, report.oracle)}"
 
 
 def stretch_lines(report: ConvertReport) -> Iterator[str]:
@@ -47,8 +48,3 @@ def stretch_lines(report: ConvertReport) -> Iterator[str]:
             others[item.reason or "roundings alone leave nothing of what it hands on"] += item.equal
     for reason, count in others.items():
         yield f"{count:,} of {every:,} unproved: {reason}"
-
-
-def counted(count: int, what: str) -> str:
-    """So many of something."""
-    return f"{count:,} {what}{'s' * (count != 1)}"

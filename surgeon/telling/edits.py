@@ -10,6 +10,7 @@ from surgeon.file.difference import common, runs
 from surgeon.listing import and_more
 from surgeon.ops.attributes import dtype_name
 from surgeon.rewriting.result import NodeInfo, attributes_text
+from surgeon.telling.numbers import runs_text
 from surgeon.telling.rewrites import node_line
 from surgeon.verdicts.result import CheckResult
 
@@ -33,7 +34,7 @@ def outcome_words(report: EditReport) -> str:
 
 def check_words(check: CheckResult) -> str:
     """On what models were compared, and why that told nothing or of a difference."""
-    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.oracle else ""
+    runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
     return ": ".join(part for part in (runs, check.reason) if part)
 
 

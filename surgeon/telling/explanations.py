@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from surgeon.explaining.explain import Explanation
-from surgeon.listing import and_more, first_of
+from surgeon.listing import and_more, counted, first_of
 from surgeon.misses.findings import Mismatch, further_lines, told
 
 SHOWN = 2  # nodes named for equal misses
@@ -27,7 +27,7 @@ def explanation_title(found: Explanation, node: str | None) -> str:
     if node is not None:
         return f"{found.rule} fires{asked}"
     names = first_of([name for _, name in found.fires], SHOWN)
-    title = f"{found.rule} fires at {count:,} site{'s' * (count != 1)} ({names})"
+    title = f"{found.rule} fires at {counted(count, 'site')} ({names})"
     return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from surgeon.diagnosis.finding import Diagnostic, RuntimeWord
-from surgeon.listing import first_of
+from surgeon.listing import counted, first_of
 
 SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
 
@@ -36,7 +36,7 @@ def closing(found: Sequence[Diagnostic], runtime: RuntimeWord | None, target: st
     if is_untold(found, runtime):
         return f"Whether {target} runs this model is not told.", False
     if count:
-        return f"{target} cannot run this model: {count:,} thing{'s' * (count != 1)} to mend.", False
+        return f"{target} cannot run this model: {counted(count, 'thing')} to mend.", False
     return f"{target} has all that this model needs, as far as can be told.", True
 
 

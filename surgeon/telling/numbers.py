@@ -1,6 +1,8 @@
-"""Durations and names of models, as they are said everywhere."""
+"""Durations, runs and names of models, as they are said everywhere."""
 
 import os
+
+from surgeon.listing import counted
 
 
 def short_names(names: list[str]) -> list[str]:
@@ -18,3 +20,8 @@ def milliseconds_text(milliseconds: float) -> str:
 def seconds_text(value: float) -> str:
     """A duration in seconds, as precise as it is worth reading."""
     return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def runs_text(runs: int, oracle: str) -> str:
+    """On what models were compared: "3 sets of inputs under ONNX Runtime"."""
+    return f"{counted(runs, 'set')} of inputs under {oracle}"

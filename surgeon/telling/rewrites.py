@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from surgeon.listing import first_of
+from surgeon.listing import counted, first_of
 from surgeon.rewriting.result import NodeInfo, Report, Site
+from surgeon.telling.numbers import runs_text
 from surgeon.upgrading.result import Upgrade
 from surgeon.verdicts.side_by_side import side_by_side
 
@@ -90,11 +91,11 @@ def _counted(sites: Sequence[Site], what: str) -> str:
     known = [(name, found[name]) for name in ("proved", "unproved", "rolled back") if found[name]]
     (name, count), *more = known or [("proved", 0)]
     told = "".join(f", {number:,} {other}" for other, number in more)
-    return f"{count:,} of {len(sites):,} {what}{'s' * (len(sites) != 1)} {name}{told}"
+    return f"{count:,} of {counted(len(sites), what)} {name}{told}"
 
 
 def _check_words(check: "CheckResult") -> str:
-    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.outputs else ""
+    runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
     found = " ".join(part for part in (check.outcome.value, runs) if part)
     return ": ".join(part for part in (found, check.reason.rstrip(".")) if part)
 
@@ -108,7 +109,7 @@ def proof_words(report: Report) -> Iterator[str]:
     for (oracle, reference, independent), proofs in ways.items():
         runs = sum(proof.runs for proof in proofs.values())
         doubt = "" if independent else " (not independent: it proves the wiring, not the op)"
-        count = f"{len(proofs):,} proof{'s' * (len(proofs) != 1)}, {runs:,} run{'s' * (runs != 1)}"
+        count = f"{counted(len(proofs), 'proof')}, {counted(runs, 'run')}"
         yield f"{count} under {oracle}{doubt}, against {reference}"
 
 
@@ -120,7 +121,7 @@ def tried_words(report: Report) -> str:
     kinds = dict.fromkeys(kind for proof in proofs for kind in proof.kinds)
     sizes = dict.fromkeys(size for proof in proofs for size in proof.sizes)
     numbers = [int(number) for size in sizes for number in re.findall(r" (\d+)(?:,|$)", size)]
-    count = f"{len(sizes):,} set{'s' * (len(sizes) != 1)} of sizes"
+    count = f"{counted(len(sizes), 'set')} of sizes"
     free = f"; {count} ({min(numbers)} to {max(numbers):,})" if numbers else ""
     return f"{', '.join(kinds)}{free}"
 
@@ -170,7 +171,6 @@ def layers_words(layers: "Layers") -> str:
         return layers.left_out
     if not layers.compared:
         return "no inner tensor has the same name in both models"
-    plural = "s" * (layers.compared != 1)
     if layers.first_different:
         return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
-    return f"{layers.compared:,} tensor{plural} of the same name compared, none leaves tolerance"
+    return f"{counted(layers.compared, 'tensor')} of the same name compared, none leaves tolerance"

@@ -17,6 +17,7 @@ from torch.utils import _pytree
 
 from surgeon.errors import CheckFailed, ModelFileError, UsageError
 from surgeon.file.model import Model
+from surgeon.listing import counted
 from surgeon.running.oracles import open_oracle
 from surgeon.running.runtime import Session, SessionError, require_libraries
 from surgeon.torch.arrays import copied, leaves, to_numpy
@@ -92,11 +93,10 @@ class TorchComparison:
     def __repr__(self) -> str:
         lines = [f"  {'close' if one.ok else 'WRONG':5}  {one}" for one in self.outputs]
         wrong = sum(not one.ok for one in self.outputs)
-        several = "s" * (len(lines) != 1)
         verb = "differ" if wrong else "agree"
         verb += "" if (wrong or len(lines)) > 1 else "s"
-        said = f"{wrong} of {len(lines)} output{several} {verb}" if wrong else f"{len(lines)} output{several} {verb}"
-        return "\n".join([f"torch and {self.engine}: {said}", *lines])
+        said = f"{wrong} of " * bool(wrong) + counted(len(lines), "output")
+        return "\n".join([f"torch and {self.engine}: {said} {verb}", *lines])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -271,4 +271,4 @@ def _severity(one: OutputGap) -> tuple[bool, float]:
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'s' * (number != 1)}"
+    return counted(number, what) if number else f"no {what}s"

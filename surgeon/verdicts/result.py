@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from surgeon.display import Displayed, as_json
+from surgeon.listing import counted
 
 if TYPE_CHECKING:
     from surgeon.verdicts.compare import OutputError
@@ -66,7 +67,7 @@ class CheckResult(Displayed):
     def __repr__(self) -> str:
         told = f"; {self.reason}" if self.reason else ""
         count = len(self.outputs)
-        return f"<CheckResult {self.outcome.value}: {count} output{'s' * (count != 1)}, {self.runs} runs{told}>"
+        return f"<CheckResult {self.outcome.value}: {counted(count, 'output')}, {self.runs} runs{told}>"
 
     def __bool__(self) -> bool:
         """As `proved`, so that `assert surgeon.compare(a, b)` means what it says."""
