@@ -6,27 +6,14 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from surgeon import Graph, Tensor, dims, require
+from surgeon import Graph, Tensor, require
 from ._grouped import cap_of, grouped, require_grouped
 from ._masks import bias_of, fitted
 from ._matrices import apart, in_windows, queries
-from ._scores import Scores
+from ._scores import Core, Scores
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
-
-
-class Core(Scores):
-    """softmax(scale · q·kᵀ + mask)·v in parts, for several heads, for one that has no axis, or for heads of windows."""
-
-    q: Tensor = dims("batch heads rows columns", "batch rows _", "batch _ _ rows _")
-    kt: Tensor = dims("batch groups _ keys", "batch _ keys", "batch _ _ _ keys")
-    v: Tensor = dims("batch others _ width", "batch _ _", "batch _ _ _ _")
-    heads: int = 1
-    groups: Any = 1
-    others: Any = 1
-    columns: int = 0
-    width: int = 0
 
 
 def has_heads(m: Core) -> None:
@@ -68,20 +55,24 @@ def dtype_of(m: Scores) -> Any:
     return made
 
 
-def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any, made: Any = None) -> Tensor:
-    """The heads of a tensor beside each other in its last axis; one head alone is copied for all.
-
-    made: what a rule made of the tensor, of its shape and dtype, to be taken in its place.
-    """
-    own, width = x if made is None else made, x.shape[perm[3]]
-    require(isinstance(width, int), f"the width of a head of {x.name!r} is unknown")
-    if x.shape[perm[2]] == heads:
-        rows = g.transpose(own, perm=perm)
-    else:
+def joined(g: Graph, x: Tensor, perm: list[int], own: Any, heads: int, columns: int) -> Tensor:
+    """So many heads beside each other in the last axis; of one alone, copies.  perm: of axes to one for rows first."""
+    if own != heads:
         first = [perm[0], perm[2], perm[1], perm[3]]
         one = x if first == sorted(first) else g.transpose(x, perm=first)
-        rows = g.heads_first(g.repeated_heads(one, 1, heads, width))
-    return g.in_dtype(g.reshape(rows, [0, 0, heads * width]), dtype)
+        return g.joined_heads(g.repeated_heads(one, 1, heads, columns), heads * columns)
+    return g.reshape(g.transpose(x, perm=perm), [0, 0, heads * columns])
+
+
+def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
+    """Queries, keys and values of [batch, rows, heads · columns], in a dtype."""
+    heads, rows_first, turned_back = m.heads, [0, 2, 1, 3], [0, 3, 1, 2]  # in one Transpose, as one before cancels it
+    parts = (
+        joined(g, queries(g, m, dtype), rows_first, heads, heads, m.columns),
+        joined(g, m.kt, turned_back, m.groups, heads, m.columns),
+        joined(g, m.v, rows_first, m.others, heads, m.width),
+    )
+    return [g.in_dtype(x, dtype) for x in parts]
 
 
 def finished(g: Graph, m: Scores, made: Tensor) -> Tensor:
@@ -97,17 +88,13 @@ def fused(g: Graph, m: Core) -> Tensor:
     dtype, heads, scale = dtype_of(m), m.heads, scale_of(m)
     bias = fitted(g, m, bias_of(g, m, dtype), m.kt.shape[-1], lambda: g.size_of(m.kt, m.kt.rank - 1))
     is_grouped = m.cap is not None or m.sink is not None
-    if m.q.rank != 4:
-        require(not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
-        ours, keys, values = apart(g, m, m.kt, m.v, dtype)
-    else:
-        ours = joined(g, m.q, [0, 2, 1, 3], heads, dtype, queries(g, m, dtype))
-        keys, values = (joined(g, x, perm, heads, dtype) for x, perm in ((m.kt, [0, 3, 1, 2]), (m.v, [0, 2, 1, 3])))
+    require(m.q.rank == 4 or not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
+    q, k, v = in_rows(g, m, dtype) if m.q.rank == 4 else apart(g, m, dtype)
     if is_grouped:
         require(m.columns == m.width, "GroupQueryAttention wants keys and values of one size")
         require_grouped(m.q.shape[2], m.kt.shape[3], m.columns)
-        made = grouped(g, (ours, keys, values), bias, heads, heads, scale=scale, **cap_of(g, m, heads))[0]
+        made = grouped(g, (q, k, v), bias, heads, heads, scale=scale, **cap_of(g, m, heads))[0]
     else:
-        made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, num_heads=heads, scale=scale)
+        made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, num_heads=heads, scale=scale)
     made = finished(g, m, made)
-    return g.split_heads(made, heads, m.width) if m.q.rank == 4 else in_windows(g, m, made, m.v)
+    return g.split_heads(made, heads, m.width) if m.q.rank == 4 else in_windows(g, m, made)

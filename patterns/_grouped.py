@@ -26,8 +26,8 @@ def require_steps(batch: Any, rows: Any, size: Any) -> None:
     """What it takes with a past: one row, or a batch of one."""
     require(
         batch == 1 or rows == 1,
-        "GroupQueryAttention takes a past only for one row of queries or for a batch of one; from opset 23 on, "
-        "Attention takes it for any",
+        "ONNX Runtime runs GroupQueryAttention with a past for one row of queries or a batch of one alone: fix "
+        "the batch (--dim batch=1), or raise the opset to 23, whose Attention takes a past for any",
     )
     require_eights(size)
 

@@ -7,10 +7,10 @@ from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
 from ._masks import DROWNS, hides_more, shows_rows
-from ._scores import Scores
+from ._scores import Core
 
 
-def queries(g: Graph, m: Scores, dtype: Any) -> Tensor:
+def queries(g: Graph, m: Core, dtype: Any) -> Tensor:
     """The queries times the number of each head, zero in rows that the condition may hide whole, where need be.
 
     That is where the least number of a dtype leaves something of the scores.
@@ -34,17 +34,17 @@ def queries(g: Graph, m: Scores, dtype: Any) -> Tensor:
     return g.where(g.cast(g.reduce_min(numbers, [-1], keepdims=1), to="bool"), 0.0, q)
 
 
-def apart(g: Graph, m: Scores, kt: Tensor, v: Tensor, dtype: Any) -> list[Tensor]:
+def apart(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
     """Queries, keys and values in a dtype; where heads of windows have an axis of their own, these as one batch."""
     *ahead, last, end = range(m.q.rank)
-    turned = g.transpose(kt, perm=[*ahead, end, last])
-    found = [g.in_dtype(x, dtype) for x in (queries(g, m, dtype), turned, v)]
+    keys = g.transpose(m.kt, perm=[*ahead, end, last])
+    found = [g.in_dtype(x, dtype) for x in (queries(g, m, dtype), keys, m.v)]
     if m.q.rank < 5:
         return found
-    sides = (m.q.shape[3:], kt.shape[:2:-1], v.shape[3:])
+    sides = (m.q.shape[3:], m.kt.shape[:2:-1], m.v.shape[3:])
     return [g.reshape(x, [-1, *own]) for x, own in zip(found, sides, strict=True)]
 
 
-def in_windows(g: Graph, m: Scores, made: Tensor, v: Tensor) -> Tensor:
+def in_windows(g: Graph, m: Core, made: Tensor) -> Tensor:
     """What was made of one batch, with the axes of the queries."""
-    return made if m.q.rank < 5 else g.reshape(made, [-1, *m.q.shape[1:4], v.shape[4]])
+    return made if m.q.rank < 5 else g.reshape(made, [-1, *m.q.shape[1:4], m.v.shape[4]])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor
+from surgeon import Captures, Graph, Tensor, dims
 
 
 class Scores(Captures):
@@ -47,6 +47,19 @@ class Scores(Captures):
     def condition(self) -> tuple[Tensor, bool]:
         """The condition, and whether it holds for the keys that are seen; else for those that are not."""
         return (self.hidden, False) if self.kept is None else (self.kept, True)
+
+
+class Core(Scores):
+    """softmax(scale · q·kᵀ + mask)·v in parts, for several heads, for one that has no axis, or for heads of windows."""
+
+    q: Tensor = dims("batch heads rows columns", "batch rows _", "batch _ _ rows _")
+    kt: Tensor = dims("batch groups _ keys", "batch _ keys", "batch _ _ _ keys")
+    v: Tensor = dims("batch others _ width", "batch _ _", "batch _ _ _ _")
+    heads: int = 1
+    groups: Any = 1
+    others: Any = 1
+    columns: int = 0
+    width: int = 0
 
 
 def scores(g: Graph, m: Scores, kt: Tensor) -> Tensor:

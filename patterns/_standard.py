@@ -6,9 +6,10 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
-from ._attention import Core, dtype_of, finished, scale_of
+from ._attention import dtype_of, finished, scale_of
 from ._masks import LOWEST, bias_of, fitted, is_mild, shows_rows
 from ._matrices import apart, in_windows
+from ._scores import Core
 
 COARSE = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it
 
@@ -23,14 +24,14 @@ def standard(g: Graph, m: Core) -> Tensor:
     dtype, rank = dtype_of(m), m.q.rank
     added = put_in(g, m, dtype) if m.sink is None else bias_of(g, m, dtype)
     mask = fitted(g, m, added, m.kt.shape[-1], lambda: g.size_of(m.kt, rank - 1))
-    q, k, v = apart(g, m, m.kt, m.v, dtype)
+    q, k, v = apart(g, m, dtype)
     if m.sink is not None:
         mask = beside_mask(g, m, mask, dtype)
         k, v = (g.pad(x, np.array([0] * 6 + [1, 0])) for x in (k, v))
     if rank != 4:
         q, k, v = (g.unsqueeze(x, [1]) for x in (q, k, v))
     made = g.attention(q, k, v, mask, scale=scale_of(m), softcap=m.cap)
-    return in_windows(g, m, finished(g, m, made if rank == 4 else g.squeeze(made, [1])), m.v)
+    return in_windows(g, m, finished(g, m, made if rank == 4 else g.squeeze(made, [1])))
 
 
 def beside_mask(g: Graph, m: Core, mask: Tensor | None, dtype: Any) -> Tensor:

@@ -3,10 +3,10 @@
 from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._attention import NON_FINITE, Core, fused, has_heads
+from ._attention import NON_FINITE, fused, has_heads
 from ._attention_written import as_onnx, in_parts
 from ._nodes import Whole, of_groups, of_multi_head, of_onnx, of_projections
-from ._scores import masked, scores, weighted
+from ._scores import Core, masked, scores, weighted
 from ._standard import standard
 
 DIFFERS = {"non_finite": NON_FINITE}

@@ -4,6 +4,7 @@ What they mean does not hang on how an exporter spells it: a Slice with or witho
 parts it makes or how large they are, a Reshape whose target copies sizes.
 """
 
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ def spread(g: Any, x: gs.Tensor, sizes: Any) -> Any:
     """x repeated along axes: for each a number, or a tensor with one; 1 leaves an axis as it is."""
     if g.helper_opset() is None:
         return g.expand(x, g.any_tensor())
-    return g.expand(x, g.concat(*(np.array([one]) if isinstance(one, int) else one for one in sizes), axis=0))
+    runs = groupby(sizes, lambda size: isinstance(size, int))
+    told = [part for is_fixed, run in runs for part in ([np.array([*run])] if is_fixed else run)]
+    return g.expand(x, g.concat(*told, axis=0))
 
 
 @word
