@@ -1,37 +1,40 @@
-"""Queries, keys and values, cut out of one projection."""
+"""Attention of queries, keys and values that are cut out of one projection, as patterns look for it."""
 
-from surgeon import Graph, Tensor
-from ._projections import OneProjection, parts_of
+from typing import Any
 
-
-def cut_rows(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
-    """Queries, keys and values, cut out of the last axis of one projection."""
-    m.q.made, m.k.made, m.v.made = g.parts(rows, 3, -1)
-    return [part.made for part in parts_of(m)]
+from surgeon import Graph
+from ._projections import OneProjection, attend, linear, maybe_apart, parts_of
 
 
-def cut_heads(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
-    """The same, as rows or as heads, cut out of an axis of three that one projection is split into.
+def cut_in_three(g: Graph, m: OneProjection) -> Any:
+    """MultiHeadAttention of parts of one projection; keys and values may come as heads."""
+    m.q.made, m.k.made, m.v.made = g.parts(linear(g, m.x, m.whole), 3, -1)
+    return attend(g, m, m.q.made, *(maybe_apart(g, part, part.made) for part in (m.k, m.v)))
+
+
+def cut_along_an_axis(g: Graph, m: OneProjection) -> Any:
+    """The same, of one projection whose columns are split in three and into heads.
 
     The projection is [batch, rows, 3, heads, columns], perhaps turned to [3, batch, heads, rows, columns].
     """
-    m.five = g.reshaped(rows)
+    m.five = g.reshaped(linear(g, m.x, m.whole))
     turned = g.unstacked(g.transpose(m.five, perm=[2, 0, 3, 1, 4]), 3, 0)
     found = []
     for part, heads, split in zip(parts_of(m), turned, g.unstacked(m.five, 3, 2), strict=True):
         part.apart, part.split = heads, split
         part.joined = g.any_of(g.joined_heads(part.apart), g.reshaped(part.split))
         found.append(g.any_of(part.joined, part.apart, g.heads_first(part.split)))
-    return found
+    return attend(g, m, *found)
 
 
-def cut_time_first(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
-    """The same, as torch.nn.MultiheadAttention does it, which has the rows before the batch.
+def cut_rows_first(g: Graph, m: OneProjection) -> Any:
+    """The same, of one projection that has the rows before the batch, as torch.nn.MultiheadAttention makes it.
 
     The projection [rows, batch, columns] is split into [1, rows, batch, 3, columns] and turned to [3, rows, batch, 1,
     columns].  Each part is split into [rows, batch · heads, columns] and turned to heads; keys perhaps twice.
     """
-    m.lifted = g.any_of(g.unsqueeze(g.reshaped(rows), [0]), g.reshaped(rows))
+    rows = g.reshaped(linear(g, m.x, m.whole))
+    m.lifted = g.any_of(g.unsqueeze(rows, [0]), rows)
     turned = g.transpose(m.lifted, perm=[3, 1, 2, 0, 4])
     found = []
     for place, part in enumerate(parts_of(m)):
@@ -40,4 +43,4 @@ def cut_time_first(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
         part.turned = g.reshaped(g.transpose(part.split, perm=[1, 2, 0]))
         part.joined = g.any_of(g.joined_heads(part.apart), g.reshaped(g.transpose(part.turned, perm=[0, 3, 1, 2])))
         found.append(g.any_of(part.joined, part.apart))
-    return found
+    return attend(g, m, *found)

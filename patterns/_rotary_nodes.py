@@ -101,14 +101,13 @@ def in_parts(g: Graph, m: Node) -> Tensor:
     cos, sin = (g.unsqueeze(rows, [1 if x.rank == 4 else 2]) for rows in rows_of(g, m))
     whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
     turned, rest = (whole, None) if part == size else g.split(whole, [part, size - part], axis=-1, outputs=2)
-    half = part // 2
-    if m.attributes.get("interleaved", 0):
-        pairs = g.split(g.reshape(turned, [0, 0, 0, half, 2]), [1, 1], axis=-1, outputs=2)
-        first, second = (g.squeeze(item, [-1]) for item in pairs)
+    is_pairs = m.attributes.get("interleaved", 0)
+    if is_pairs:
+        first, second = g.unstacked(g.reshape(turned, [0, 0, 0, part // 2, 2]), 2, -1)
     else:
-        first, second = g.split(turned, [half, half], axis=-1, outputs=2)
+        first, second = g.cut(turned, 2, -1)
     parts = [g.sub(g.mul(first, cos), g.mul(second, sin)), g.add(g.mul(second, cos), g.mul(first, sin))]
-    if m.attributes.get("interleaved", 0):
+    if is_pairs:
         made = g.reshape(g.concat(*(g.unsqueeze(item, [-1]) for item in parts), axis=-1), [0, 0, 0, part])
     else:
         made = g.concat(*parts, axis=-1)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, rule
-from ._cuts import cut_heads, cut_rows, cut_time_first
+from ._cuts import cut_along_an_axis, cut_in_three, cut_rows_first
 from ._packed import whole
 from ._projections import (
     Layer,
@@ -26,24 +26,8 @@ class ThreeProjections(Layer):
     v: Projection
 
 
-def cut_in_three(g: Graph, m: OneProjection) -> Any:
-    """MultiHeadAttention of parts of one projection; keys and values may come as heads."""
-    q, k, v = cut_rows(g, m, linear(g, m.x, m.whole))
-    return attend(g, m, q, maybe_apart(g, m.k, k), maybe_apart(g, m.v, v))
-
-
-def cut_along_an_axis(g: Graph, m: OneProjection) -> Any:
-    """The same, of one projection whose columns are split in three and into heads."""
-    return attend(g, m, *cut_heads(g, m, linear(g, m.x, m.whole)))
-
-
-def cut_rows_first(g: Graph, m: OneProjection) -> Any:
-    """The same, of one projection that has the rows before the batch, as torch.nn.MultiheadAttention makes it."""
-    return attend(g, m, *cut_time_first(g, m, linear(g, m.x, m.whole)))
-
-
 def by_three(g: Graph, m: ThreeProjections) -> Any:
-    """The same, of three projections of one tensor."""
+    """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
     k, v = (maybe_apart(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
     return attend(g, m, linear(g, m.x, m.q), k, v)
 
