@@ -69,11 +69,9 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
         require(size in (1, own) or not is_fixed, "the tables have other batches or rows than the input")
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
     made = laid(g, halved(g, table, m.axis), len(sizes) + 1, (batch, half), 0 if is_apart else rows, dtype)
-    open_axes = [0] if batch not in (1, m.sizes[0]) else []
-    open_axes += [rows] if count != m.sizes[rows] else []
-    if open_axes:  # for one of all, or as many, which only the model's inputs may tell
-        missing = 3 - axes
-        made = g.spread(made, [*(g.size_of(source, at - missing) if at in open_axes else 1 for at in (0, rows)), 1])
+    sides = ((0, batch in (1, m.sizes[0])), (rows, count == m.sizes[rows]))
+    if not all(is_there for _, is_there in sides):  # for one of all, or as many, which only the model's inputs may tell
+        made = g.spread(made, [*(1 if is_there else g.size_of(source, at + axes - 3) for at, is_there in sides), 1])
     return made, batch == 1, rows, is_apart
 
 

@@ -14,20 +14,11 @@ class Asked(Cache):
     index: Constant | Any = dims("", "_", default=None)
 
 
-def turned(g: Graph, x: Tensor) -> Tensor:
-    """The size of the last axis, to which the rows were turned."""
-    return g.size_of(g.transpose(g.shared(x), perm=[0, 1, 3, 2]), 3)
-
-
 def of_turned_keys(g: Graph, m: Asked) -> Tensor:
-    """The number of keys as scores have it."""
-    return turned(g, behind(g, m))
-
-
-def of_turned_copies(g: Graph, m: Asked) -> Tensor:
-    """The same of keys that are copied for several heads."""
-    behind(g, m)
-    return turned(g, copied(g, m))
+    """The number of keys as scores have it, to which they are turned; perhaps of copies for several heads."""
+    keys = behind(g, m)
+    either = g.any_of(g.shared(copied(g, m)), g.shared(keys))
+    return g.size_of(g.transpose(either, perm=[0, 1, 3, 2]), 3)
 
 
 def of_keys(g: Graph, m: Asked) -> Tensor:
@@ -35,7 +26,7 @@ def of_keys(g: Graph, m: Asked) -> Tensor:
     return g.gather(g.shared(g.shape(g.shared(behind(g, m)))), m.index, axis=0)
 
 
-@rule(patterns=[of_keys, of_turned_keys, of_turned_copies], target="any")
+@rule(patterns=[of_keys, of_turned_keys], target="any")
 def cache_length(g: Graph, m: Asked) -> Tensor:
     """Add up the number of rows of a past and of what is behind it, so that nothing waits for the two to be joined.
 
