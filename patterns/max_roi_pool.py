@@ -10,7 +10,7 @@ INFINITE = {"non_finite": "whether a maximum sees what is no number, each runtim
 
 
 class Regions(Captures):
-    """Pictures, regions of them, into how many parts each is cut, and the size of the pictures by that of the regions."""
+    """Pictures, regions of them, into how many parts each is cut, and how large the pictures are beside the regions."""
 
     x: Tensor
     rois: Tensor

@@ -9,6 +9,7 @@ BEFORE = "do it before the network"
 HELD = "make what it hangs on a constant (surgeon edit IN OUT --hold INPUT=VALUE)"
 FOLD = "fold it: surgeon rewrite IN OUT --rules constant_folding --target tensorrt"
 GROUP = "rules take out what is known one by one: surgeon rewrite IN OUT --target tensorrt --rules tensorrt"
+WRITTEN = "rules write it in parts: surgeon rewrite IN OUT --target tensorrt --rules tensorrt"
 SEQUENCES = ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength")
 LACKING: Mapping[str, Behind] = {
     **dict.fromkeys(
@@ -28,6 +29,7 @@ LACKING: Mapping[str, Behind] = {
     "Compress": ("how many elements it gives hangs on its data", (HELD,)),
     "ImageDecoder": ("it decodes files of pictures", ("decode them before the network, which takes their pixels",)),
     "MelWeightMatrix": ("it makes a table", (FOLD, HELD)),
+    "SoftmaxCrossEntropyLoss": ("it is a loss", (WRITTEN, "export the model without its loss")),
     "TfIdfVectorizer": ("it counts terms", (BEFORE,)),
     "Unique": ("how many elements it gives hangs on its data", (BEFORE, HELD)),
 }

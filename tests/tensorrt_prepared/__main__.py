@@ -4,8 +4,8 @@ Each .onnx file in the folders given, or each model of the groups given (by defa
 have made and kept; `cases` are ONNX's own cases of single ops, `held` the same with what is a setting as a constant,
 `real` models that others made, and `attention`, `architectures`, `exports` and `matrix` are exported here where they
 are not kept): parsed, rewritten for TensorRT, parsed again, and with --build built for a GPU of SM86.  With --peers
-onnxslim, onnxsim, polygraphy and ModelOpt's graph surgery stand beside it, and the outputs of each are compared with the
-original's.  What is still refused is told with the reason; a model that was taken before and is not any more, and a
+onnxslim, onnxsim, polygraphy and ModelOpt's graph surgery stand beside it, and the outputs of each are compared with
+the original's.  What is still refused is told with the reason; a model that was taken before and is not any more, and a
 refusal that nothing explains, are told by name and make the exit code 1.  With --journal a run that broke off goes on
 where it was.
 """

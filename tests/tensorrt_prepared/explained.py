@@ -36,7 +36,7 @@ REASONS = (
     (r"^ai\.onnx::QLinearMatMul", "scales of float16, whose products ONNX Runtime's kernel rounds in a way of its own"),
     (r"^ai\.onnx::QLinearConv", "weights that are an input, and with them what their zero point is"),
     (r"^ai\.onnx::Mod: .*fmod=0", "fmod=0 of numbers that are no integers of 32 or 64 bits"),
-    (r"^ai\.onnx::(?:Average|Max)Pool: .*without dilations", "gaps in windows of more than 64 elements, or beyond the end"),
+    (r"^ai\.onnx::(?:Average|Max)Pool: .*without dilations", "gaps in windows of over 64 elements, or beyond the end"),
     (r"^ai\.onnx::LpPool: .*p=", "pads that the attribute auto_pad leaves open"),
     (r"^ai\.onnx::MaxPool: .*Indices", "places counted by columns, or of pads that auto_pad leaves open"),
     (r"^ai\.onnx::(?:Sequence|SplitTo|ConcatFrom)", "a sequence whose tensors are not known one by one"),
