@@ -54,7 +54,7 @@ LISTED = {
     "matching.needs": (LAWS, "Mul Sigmoid Tanh"),
     "matching.recording": (BUILT, "CastLike"),
     "sites.preparing": (BUILT, "Identity"),
-    "inputs.wishes": (RULE, "Add Concat Expand Gather Min Mul Range Reshape RotaryEmbedding"),
+    "inputs.wishes": (RULE, "Add Concat Expand GRU Gather LSTM Min Mul RNN Range Reshape RotaryEmbedding"),
     "rules.bodies": (BUILT, "CastLike"),
     "rules.expansion": (BUILT, "CastLike Identity"),
     "splicing.fragment": (BUILT, "CastLike Identity"),

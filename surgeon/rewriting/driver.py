@@ -162,8 +162,8 @@ class Driver:
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""
-        if all(node.record is None for node in match.nodes):
-            return
+        if not match.outputs or all(node.record is None for node in match.nodes):
+            return  # what only takes out comes to an end
         made = {name for node in match.nodes for name in node.outputs}
         outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))
         ops = tuple(sorted(node.op for node in match.nodes))

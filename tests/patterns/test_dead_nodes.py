@@ -5,7 +5,9 @@ import pytest
 from surgeon.patterns.dead_nodes import dead_nodes
 
 import surgeon
+from surgeon.edits import Hold
 from surgeon.testing import Case, check_fires, check_spares, parse
+from tests.onnx_cases import onnx_cases
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
 CONSTANTS = "float[4] w = {1, 2, 3, 4}, bool yes = {1}, int64 three = {3}"
@@ -92,3 +94,12 @@ def test_a_dead_reader_is_in_no_rules_way():
     made, report = surgeon.rewrite(model, "dead_nodes,gelu")
     assert report.outcome == "proved"
     assert [node.op_type for node in made.graph.node] == ["Gelu"]
+
+
+def test_several_dead_nodes_alike_that_rules_wrote_are_no_endless_rewrite():
+    """As the constants that branches were folded to, once their readers are folded too: AffineGrid in parts."""
+    case = next(case for case in onnx_cases() if case.name == "test_affine_grid_2d_expanded")
+    model, _ = surgeon.edit(case.model, Hold("size", "2,3,5,6"), check="none")
+    made, report = surgeon.rewrite(model, "cleanup")
+    assert not report.rolled_back
+    assert "If" not in {node.op_type for node in made.graph.node}

@@ -20,15 +20,15 @@ class Taken:
     """What TensorRT makes of a model.
 
     built: whether it builds it, None where it was not asked.  found: op and reason of all that it refuses.  failed: why
-    a tool made no model, "" where it did.  equal: whether the outputs are the original's, None where nobody asked.
-    sizes: of the free dimensions of the engine.
+    a tool made no model, "" where it did.  equal: whether the outputs are the original's, "proved", "unproved" or
+    "failed" as `surgeon.compare` has it, "" where nobody asked.  sizes: of the free dimensions of the engine.
     """
 
     parsed: bool = False
     built: bool | None = None
     found: list[list[str]] = field(default_factory=list)
     failed: str = ""
-    equal: bool | None = None
+    equal: str = ""
     sizes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -86,18 +86,18 @@ def _after(tool: str, sample: Sample, build: bool, compare: bool) -> Taken:
                 surgeon.edit(sample.source, sample.edits, output=source, check="none")
             made = within(LIMIT, TOOLS[tool], source, Path(folder))
             found = taken(made, build, sample.dims)
-            found.equal = _is_equal(source, made, sample.dims) if compare else None
+            found.equal = _compared(source, made, sample.dims) if compare else ""
         except Exception as error:  # noqa: BLE001  peers raise anything
             return Taken(failed=f"{type(error).__name__}: {str(error)[:120]}")
     return found
 
 
-def _is_equal(source: Any, made: Any, dims: Mapping[str, int]) -> bool:
+def _compared(source: Any, made: Any, dims: Mapping[str, int]) -> str:
     """Whether two models answer alike under ONNX Runtime."""
     try:
-        return bool(surgeon.compare(source, made, dims=dims))
+        return str(surgeon.compare(source, made, dims=dims).outcome.value)
     except UsageError:  # a size that an edit has fixed
-        return bool(surgeon.compare(source, made))
+        return str(surgeon.compare(source, made).outcome.value)
 
 
 class Journal:

@@ -33,12 +33,12 @@ def show(rows: Sequence[Row], tools: Sequence[str], title: str, *, build: bool, 
 
 def _table(rows: Sequence[Row], tools: Sequence[str], build: bool, compare: bool) -> Table:
     built = f"built of {sum(row.before.built is not None for row in rows):,}"
-    table = Table("", "parsed", *[built] * build, *["equal outputs"] * compare, "failed", "taken before, not after")
+    table = Table("", "parsed", *[built] * build, *["equal"] * compare, "failed", "taken before, not after")
     for name in ("before", *tools):
         made = [row.before if name == "before" else row.after[name] for row in rows]
         cells = [str(sum(one.parsed for one in made))]
         cells += [str(sum(one.built is True for one in made))] * build
-        cells += ["" if name == "before" else str(sum(one.equal is True for one in made))] * compare
+        cells += ["" if name == "before" else str(sum(one.equal == "proved" for one in made))] * compare
         cells += [str(sum(bool(one.failed) for one in made))]
         cells += ["" if name == "before" else str(sum(row.is_broken(name) for row in rows))]
         table.add_row(name, *cells)
@@ -52,7 +52,7 @@ def _said(made: Taken) -> str:
         return "; ".join(f"{op}: {reason}" if op else reason for op, reason in made.found[:1])
     told = "parsed" if made.built is None else "built"
     sizes = ", ".join(f"{name}={size}" for name, size in made.sizes.items())
-    equal = {None: "", True: ", equal", False: ", OTHERWISE"}[made.equal]
+    equal = {"": "", "proved": ", equal", "unproved": ", equal or not is not told"}.get(made.equal, ", OTHERWISE")
     return f"{told}{f' for {sizes}' if sizes else ''}{equal}"
 
 
