@@ -165,6 +165,7 @@ GROUPS = {
         "requantized",
         "quantize_linear",
         "byte_ops",
+        "reduced_truths",
         "whole_casts",
     ),
     "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "linear"),

@@ -42,7 +42,6 @@ REASONS = (
     (r"^ai\.onnx::(?:Sequence|SplitTo|ConcatFrom)", "a sequence whose tensors are not known one by one"),
     (r"^ai\.onnx::Optional", "an optional value that may be missing"),
     (r"^ai\.onnx::TensorScatter", "TensorScatter in rings, or of three axes"),
-    (r"^ai\.onnx::Reduce(?:Max|Min): .*bool", "the largest of truths along axes that are an input"),
     (r"^ai\.onnx::Attention", "a softmax in float64, which TensorRT has not"),
     (r"^com\.microsoft::DynamicQuantizeLSTM", "a recurrent net that quantises its state at every step"),
 )

@@ -74,7 +74,7 @@ def _refused(console: Console, rows: Sequence[Row]) -> int:
 
 def _explained(row: Row) -> str:
     made = row.after[OURS]
-    return made.failed or explanation(made.found)
+    return "" if made.failed else explanation(made.found)
 
 
 def _by(pairs: object) -> list[tuple[str, list[str]]]:

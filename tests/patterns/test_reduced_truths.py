@@ -1,0 +1,36 @@
+"""Whether any or all of truths hold: what fires and what is spared."""
+
+import pytest
+from surgeon.patterns.reduced_truths import reduced_truths
+
+from surgeon.testing import Case, check_spares
+from tests.patterns.tensorrt import check_parses, graph
+
+ONE = "int64[1] one = {1}"
+
+# fmt: off
+FIRES = [
+    Case(reduced_truths, "any along an axis", target="tensorrt",
+         model=graph("y = ReduceMax<keepdims = 0>(x, one)", "(bool[n, 4] x) => (bool[n] y)", ONE, 20)),
+    Case(reduced_truths, "all along an axis", target="tensorrt",
+         model=graph("y = ReduceMin<keepdims = 0>(x, one)", "(bool[n, 4] x) => (bool[n] y)", ONE, 20)),
+    Case(reduced_truths, "any over all axes", target="tensorrt",
+         model=graph("y = ReduceMax(x)", "(bool[n, 4] x) => (bool[1, 1] y)", "", 20)),
+]
+SPARES = [
+    Case(reduced_truths, "numbers", target="tensorrt", why="its data are no truths",
+         model=graph("y = ReduceMax(x, one)", "(float[n, 4] x) => (float[n, 1] y)", ONE, 20)),
+    Case(reduced_truths, "for another target", why="no form for target ort",
+         model=graph("y = ReduceMax(x, one)", "(bool[n, 4] x) => (bool[n, 1] y)", ONE, 20)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_parses(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
