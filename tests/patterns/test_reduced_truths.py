@@ -6,16 +6,18 @@ from surgeon.patterns.reduced_truths import reduced_truths
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph
 
-ONE = "int64[1] one = {1}"
+ONE = "int64[1] one = {1}, float high = {1}"
 
 # fmt: off
 FIRES = [
     Case(reduced_truths, "any along an axis", target="tensorrt",
-         model=graph("y = ReduceMax<keepdims = 0>(x, one)", "(bool[n, 4] x) => (bool[n] y)", ONE, 20)),
+         model=graph("t = Greater(x, high) y = ReduceMax<keepdims = 0>(t, one)",
+                     "(float[n, 4] x) => (bool[n] y)", ONE, 20)),
     Case(reduced_truths, "all along an axis", target="tensorrt",
-         model=graph("y = ReduceMin<keepdims = 0>(x, one)", "(bool[n, 4] x) => (bool[n] y)", ONE, 20)),
+         model=graph("t = Less(x, high) y = ReduceMin<keepdims = 0>(t, one)",
+                     "(float[n, 4] x) => (bool[n] y)", ONE, 20)),
     Case(reduced_truths, "any over all axes", target="tensorrt",
-         model=graph("y = ReduceMax(x)", "(bool[n, 4] x) => (bool[1, 1] y)", "", 20)),
+         model=graph("t = Greater(x, high) y = ReduceMax(t)", "(float[n] x) => (bool[1] y)", ONE, 20)),
 ]
 SPARES = [
     Case(reduced_truths, "numbers", target="tensorrt", why="its data are no truths",
