@@ -131,6 +131,7 @@ GROUPS = {
         "linear",
     ),
     "tensorrt": (
+        "mixed_layer_norm",
         "counted_loops",
         "onnx",
         "qlinear_sums",

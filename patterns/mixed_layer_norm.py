@@ -1,0 +1,33 @@
+"""Layer norms whose scale and bias are of half precision where their input is not, as TorchScript exports them."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Constant, Graph, Tensor, require, rule
+
+HALVES = ("float16", "bfloat16")
+
+
+def mixed(g: Graph, x: Tensor, scale: Constant, bias: Constant | None = None, **settings: Any) -> Tensor:
+    """LayerNormalization."""
+    made: Tensor = g.layer_normalization(x, scale, bias, **settings)
+    return made
+
+
+@rule(patterns=[mixed], target="any", opset=17)
+def mixed_layer_norm(
+    g: Graph, x: Tensor, scale: Constant, bias: Constant | None = None, **settings: Any
+) -> Tensor:
+    """Write the scale and the bias of a LayerNormalization in float32, where its input is of float32 and they are not.
+
+    What: torch's TorchScript exporter writes a model of half precision so at opset 17 and later.  ONNX wants one dtype,
+    and neither ONNX Runtime nor TensorRT takes two; what is meant is the same.
+    Numerics: none.
+    """
+    parts = [one for one in (scale, bias) if one is not None]
+    require(x.dtype == np.float32, "its input is not float32")
+    require(any(str(one.values.dtype) in HALVES for one in parts), "its scale and bias are of its input's dtype")
+    wide: Any = [None if one is None else g.literal(one.values.astype(np.float32)) for one in (scale, bias)]
+    made: Tensor = g.layer_normalization(x, *wide, **settings)
+    return made

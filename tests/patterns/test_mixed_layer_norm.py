@@ -1,0 +1,53 @@
+"""Layer norms of two dtypes: what fires and what is spared."""
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from surgeon.patterns.mixed_layer_norm import mixed_layer_norm
+
+import surgeon
+from surgeon.testing import Case, check_fires, check_spares
+from tests.patterns.tensorrt import faults, graph
+
+HERE = "(float[n, 4] x) => (float[n, 4] y)"
+HALF = "float16[4] s = {15360, 16384, 14336, 15360}, float16[4] b = {0, 15360, 0, 48128}"  # as the bits have it
+WHOLE = "float[4] s = {1, 2, 3, 4}, float[4] b = {0, 1, 0, -1}"
+
+# fmt: off
+FIRES = [
+    Case(mixed_layer_norm, "a scale and a bias", graph("y = LayerNormalization<epsilon = 0.1>(x, s, b)", HERE, HALF),
+         target="tensorrt", check=False),
+    Case(mixed_layer_norm, "a scale alone", graph("y = LayerNormalization<axis = -1>(x, s)", HERE, HALF),
+         target="tensorrt", check=False),
+]
+SPARES = [
+    Case(mixed_layer_norm, "one dtype", graph("y = LayerNormalization(x, s, b)", HERE, WHOLE), target="tensorrt",
+         why="are of its input's dtype"),
+    Case(mixed_layer_norm, "all of half precision", target="tensorrt", why="its input is not float32",
+         model=graph("y = LayerNormalization(x, s, b)", "(float16[n, 4] x) => (float16[n, 4] y)", HALF)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def test_what_nobody_ran_runs_then():
+    """Neither ONNX Runtime nor TensorRT takes two dtypes, so the report says that nothing is proved."""
+    model = FIRES[0].model
+    with pytest.raises(Exception, match="different types"):
+        ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    made, report = surgeon.rewrite(model, "tensorrt", target="tensorrt")
+    assert report.outcome == "unproved"
+    assert not faults(made)
+    x = np.float32([[1, 2, 4, -3], [0, 5, 5, 1]])
+    (found,) = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    normal = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 0.1)
+    np.testing.assert_allclose(found, normal * [1, 2, 0.5, 1] + [0, 1, 0, -1], rtol=1e-5, atol=1e-6)
