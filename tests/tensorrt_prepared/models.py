@@ -68,6 +68,8 @@ def held() -> Iterator[Maker]:
         model.CopyFrom(case.model)
         values = dict(zip([value.name for value in model.graph.input], case.data_sets[0][0], strict=False))
         for value in list(model.graph.input)[1:]:
+            if not value.type.HasField("tensor_type"):
+                continue
             array = np.asarray(array_of(values.get(value.name)))
             if array.ndim < 2 and array.size <= SMALL and array.dtype.kind in "fiub":
                 model.graph.input.remove(value)
