@@ -59,6 +59,11 @@ def filled(text: str) -> onnx.ModelProto:
     del model.graph.value_info[:]
     return model
 
+ELEMENTS = """g (float[n, b, 8] x) => (float[7, c, 2] y)
+<int64[1] four = {4}, int64[1] seven = {7}, int64[1] two = {2}> {
+    s = Shape<start = 1, end = 2>(x) t = Mul(s, four) u = Concat<axis = 0>(seven, t, two) y = Reshape(x, u) }"""
+"""n · b · 8 elements as 7 · 4b · 2, whatever b is."""
+
 
 def runs(model: onnx.ModelProto, sizes: dict[str, int]) -> bool:
     with Session(model) as session:
@@ -71,8 +76,8 @@ def runs(model: onnx.ModelProto, sizes: dict[str, int]) -> bool:
 
 @pytest.mark.parametrize(
     "text",
-    [DECODER.format(rows=64), DECODER.format(rows=9), PLACED, IN_BODY, IN_FUNCTION],
-    ids=["decoder", "few places", "places given", "in a body", "in a function"],
+    [DECODER.format(rows=64), DECODER.format(rows=9), PLACED, IN_BODY, IN_FUNCTION, ELEMENTS],
+    ids=["decoder", "few places", "places given", "in a body", "in a function", "as many elements"],
 )
 def test_a_model_runs_at_sizes_that_fit(text: str) -> None:
     """And not at the usual ones."""
@@ -119,8 +124,8 @@ def test_states_and_lengths_of_recurrent_nodes_are_of_one_batch(op: str, gates: 
         pytest.param("g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }", id="fits already"),
         pytest.param("g (float[4, n] x, float[5, n] z) => (float[4, n] y) { y = Add(x, z) }", id="fits at no size"),
         pytest.param(
-            "g (float[n] x) => (float y) <int64[1] s = {4}> { a = Shape(x) b = ConstantOfShape(a) y = Reshape(b, s) }",
-            id="of elements nothing is told",
+            "g (float[n, m] x) => (float[4] y) <int64[1] s = {4}> { y = Reshape(x, s) }",
+            id="a product has many ways",
         ),
     ],
 )

@@ -134,6 +134,15 @@ def test_sequences_keep_their_dtype():
     assert {item.op for item in report.kept} == {"SequenceConstruct", "Exp"}
 
 
+def test_an_operator_whose_attributes_hold_the_dtype_keeps_it():
+    """They are of the dtype of what it reads."""
+    case = next(case for case in onnx_cases() if case.name.startswith("test_ai_onnx_ml_tree_ensemble_set_member"))
+    assert case.model.graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
+    result, report = surgeon.convert(case.model, keep=())
+    assert (report.outcome, ops(result)) == ("unchanged", ["TreeEnsemble"])
+    assert [item.reason for item in report.kept] == ["attributes of TreeEnsemble hold float32"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

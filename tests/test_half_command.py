@@ -78,6 +78,12 @@ def test_a_model_that_answers_at_random_is_unproved():
     assert report.reason.startswith("The original's own outputs move by ")
 
 
+def test_a_model_that_answers_nothing_is_unproved():
+    _, report = surgeon.convert(model("n = Sub(x, x) a = Div(n, n) y = Mul(a, x)"))
+    assert report.outcome == "unproved"
+    assert report.reason == "The original answers nothing that is a number on made-up inputs"
+
+
 @pytest.mark.parametrize("to", ["float16", "bfloat16"])
 def test_a_rounding_at_each_node_runs_with_converted_inputs_too(to):
     """The model that rounds is of the old dtype, its inputs and outputs too."""

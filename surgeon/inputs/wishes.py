@@ -1,7 +1,7 @@
 """What nodes want of the sizes of their inputs: those that broadcast equal ones, those that read by index enough.
 
-Read off the shapes that the source states.  Of a Reshape, which wants as many elements, it is guessed that it keeps the
-first axes.
+Read off the shapes that the source states.  Of a Reshape, which wants as many elements, it is guessed beside that it
+keeps the first axes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from surgeon.inputs.dims import is_total
 from surgeon.ops.record import Attends, Lookup
 from surgeon.ops.records import record
 from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.symbols import Size, largest, symbol, symbols
+from surgeon.shapes.symbols import Size, exact_quotient, largest, product, symbol, symbols
 
 Shape = Sequence[Size]
 
@@ -112,12 +112,27 @@ class _Reader:
         yield from alike([self._at(0), self._target()])
 
     def _reshape(self) -> Iterator[Wish]:
+        yield from self._elements()
         for size, wanted in zip(self._at(0) or (), self._target(), strict=False):
             if size == wanted or wanted == 0:
                 continue
             if isinstance(size, int) or isinstance(wanted, int):
                 return
             yield Wish(size, wanted, likely=True)
+
+    def _elements(self) -> Iterator[Wish]:
+        """As many elements as there are, sizes that both shapes have left out."""
+        shape, target = self._at(0), self._target()
+        if not shape or not target or any(isinstance(size, int) and size < 0 for size in target):
+            return
+        one = product(shape)
+        other = product(shape[place] if size == 0 and place < len(shape) else size for place, size in enumerate(target))
+        for name in sorted(symbols(one) & symbols(other)):
+            left, right = exact_quotient(one, symbol(name)), exact_quotient(other, symbol(name))
+            if left is not None and right is not None:
+                one, other = left, right
+        if one != other:
+            yield Wish(one, other)
 
     def _target(self) -> Shape:
         """The shape that the second input asks for, as far as it is known."""

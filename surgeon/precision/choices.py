@@ -6,7 +6,7 @@ By its schema, at the model's own opset; by what words of its specification say 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onnx import NodeProto, TensorProto
+from onnx import AttributeProto, NodeProto, TensorProto
 
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.attributes import dtype_name
@@ -100,7 +100,7 @@ def has_telling_schema(node: Node) -> bool:
     if node.op == "Constant" or node.op in DTYPE_ATTRIBUTES or node.op in WITH_BODIES or node.op in OF_LISTS:
         return False
     domain, name = split_op(node.op)
-    return schema(domain, name, node.scope.versions.get(domain, 1)) is not None
+    return schema(domain, name, node.scope.versions.get(domain, 1)) is not None and not _tensors_of(node)
 
 
 def _by_schema(
@@ -127,6 +127,8 @@ def _by_schema(
     ports = Ports(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
     if _handles_lists(node, version):
         return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
+    if change.old in _tensors_of(node):
+        return _pinned(ports, f"attributes of {version.name} hold {change.names[0]}")
     if not takes and not makes:
         could_be = [name for name, formal in _formals(node, version) if text in version.allowed(formal)]
         why = _UNTOLD if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
@@ -139,6 +141,13 @@ def _by_schema(
         return _pinned(ports, _UNTOLD)
     exact = facts.exact or facts.compares or facts.truths or facts.reduces == "pick" or bool(facts.moves)
     return Ports(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
+
+
+def _tensors_of(node: Node) -> list[int]:
+    """The dtypes of the tensors that attributes of a node hold; no operator of ai.onnx is bound to their dtype."""
+    if not split_op(node.op)[0]:
+        return []
+    return [item.t.data_type for item in node.proto.attribute if item.type == AttributeProto.TENSOR]
 
 
 def _handles_lists(node: Node, version: Schema) -> bool:

@@ -88,6 +88,8 @@ class Trying:
             self.why = f"ONNX Runtime does not load the original: {line}"
         if self.wanted:
             self.why = ""
+        elif not self.why:
+            self.why = "The original answers nothing that is a number on made-up inputs"
         return found
 
     def _run_all(self, session: Whole, gauged: Gauged, found: dict[Tensor, Magnitudes]) -> None:
