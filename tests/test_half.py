@@ -201,6 +201,18 @@ def test_a_loop_still_counts_in_int64():
     assert loop.attribute[0].g.input[0].type.tensor_type.elem_type == TensorProto.INT64
 
 
+def test_axes_of_a_pad_stay_int64():
+    """ONNX Runtime refuses others where they are stored."""
+    body = "p = Add(pads, pads) y = Pad(x, p, , axes) j = Sub(axes, axes)"
+    head = "(float[N, 4] x) => (float[N, M] y, int64[1] j)"
+    made = model(body, head, weights="<int64[2] pads = {1, 1}, int64[1] axes = {1}>")
+    result, report = converted(made, to="int32")
+    assert report.outcome == "proved"
+    stored = {tensor.name: tensor.data_type for tensor in result.graph.initializer}
+    assert stored["pads"] == stored["axes_int32"] == TensorProto.INT32
+    assert stored["axes"] == TensorProto.INT64
+
+
 def test_int32_where_nothing_wants_int64():
     """Bounds that mean "to the end" still do; a number that int32 has not stays with what reads it."""
     body = """a = Add(ids, one) s = Slice(x, start, end, axis) r = Reshape(s, shape) b = Mul(a, large) y = Gather(r, a)

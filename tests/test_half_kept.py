@@ -193,3 +193,22 @@ def test_a_node_that_fills_with_too_much_is_kept():
         _, report = converted(made, keep=keep, max_error=0.05)
         told = {item.op: item.kind for item in report.kept}
         assert (told["ConstantOfShape"], told["Div"]) == ("weight", "weight")
+
+
+def test_every_node_of_mixed_dtypes_is_told():
+    """What adds or multiplies in float32 between halves, and what no engine takes."""
+    body = "c = Cast<to = 1>(x) a = Mul(c, z) b = Add(a, z) t = Transpose(b) d = Cast<to = 10>(t) y = Exp(d)"
+    found = surgeon.check(model(body, "(float16[4, 4] x, float[4, 4] z) => (float16[4, 4] y)"), "tensorrt", load=False)
+    told = {item.op for item in found if "it computes in float32" in item.reason}
+    assert told == {"ai.onnx::Mul", "ai.onnx::Add"}
+    mixed = model("y = Mul(x, z)", "(float16[4, 4] x, float[4, 4] z) => (float16[4, 4] y)")
+    (told,) = surgeon.check(mixed, "tensorrt", load=False)
+    assert told.stops
+    assert "it mixes float16 with float32" in told.reason
+
+
+def test_a_cast_behind_a_dequantisation_is_told():
+    body = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) c = Cast<to = 10>(d) y = Mul(c, c)"
+    made = model(body, "(float[4, 4] x) => (float16[4, 4] y)", opset=19, weights="<float s = {0.1}, int8 z = {0}>")
+    reasons = " ".join(item.reason for item in surgeon.check(made, "tensorrt", load=False))
+    assert "a Cast stands between it and what it is for" in reasons

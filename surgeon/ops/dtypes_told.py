@@ -17,6 +17,7 @@ STAYING_INPUTS: Mapping[str, Slots] = MappingProxyType(
         "Resize": (1, 2),  # regions and scales are of what they are measured in, not of the pictures
         "Upsample": (1,),
         "Dropout": (1,),
+        "Pad": (3,),  # onnx's inference of shapes reads these axes as int64, whatever they are
     }
 )
 """Slots of inputs that stay as they are, whatever becomes of the others."""

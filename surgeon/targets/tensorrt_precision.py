@@ -30,7 +30,7 @@ def note_precision(index: Index, dtypes: InferredDtypes, found: Diagnostics) -> 
 
 def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple[str, str]]:
     facts = record(node.op)
-    computes = any((facts.adds_up, facts.product, facts.squares, facts.of_one))
+    computes = any((facts.adds_up, facts.product, facts.squares, facts.of_one, facts.family in ("sum", "product")))
     kinds = [dtypes.of(node.scope, name) for name in node.inputs if name]
     first = kinds[0] if kinds else None
     if node.op == "Cast":
