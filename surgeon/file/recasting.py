@@ -15,7 +15,7 @@ CHANGE = "surgeon.change"
 """The key of the entry in a tensor's `external_data` that says by which of a model's recasts its data change."""
 Caster = Callable[[Array, Array], bool]
 """What puts an array into another of its shape and another dtype; False where it has not."""
-_BLOCK = 1 << 17  # elements at a time: what is read stays in the processor's cache until it is written
+_BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is written
 _PART = 1 << 21  # elements that a thread takes at a time
 _THREADS = 2
 
@@ -54,14 +54,15 @@ class Seen:
     def add_made(self, array: Array, made: Array) -> None:
         """Take in a block by what was made of it, where that tells.
 
-        The bits of floats without their sign are in the order of their magnitudes, and integers are compared at a
-        fraction of the cost.  Where something is infinite or NaN, or no number has all its digits, the array is asked.
+        The bits of floats of one sign are in the order of their magnitudes, and integers are compared at a fraction of
+        the cost.  Where something is infinite or NaN, or no number has all its digits, the array is asked.
         """
         usual = _USUAL.get(made.dtype.name)
         if usual is None or not made.size:
             self.add(array)
             return
-        most = int((made.view(np.int16) & np.int16(0x7FFF)).max())
+        positive, any_sign = int(made.view(np.int16).max()), int(made.view(np.uint16).max())
+        most = max(positive, any_sign & 0x7FFF if any_sign & 0x8000 else 0)
         if not usual[0] <= most < usual[1]:
             self.add(array)
             return
@@ -140,11 +141,14 @@ class Recast:
         """Convert so many elements, always in the same memory: new pages for each block take longer than its cast."""
         seen, old, new = Seen(), dtype_of(self.old), dtype_of(self.new)
         read, made = np.empty(min(_BLOCK, count), old), np.empty(min(_BLOCK, count), new)
+        given, handed_on = _bytes_of(read), _bytes_of(made)
         for first in range(0, count, _BLOCK):
-            length = min(_BLOCK, count - first)
-            read_into(source, start + first * old.itemsize, _bytes_of(read[:length]))
-            self._convert(read[:length], made[:length], seen)
-            write_at(target, _bytes_of(made[:length]), at + first * new.itemsize)
+            if count - first < len(read):
+                read, made = read[: count - first], made[: count - first]
+                given, handed_on = _bytes_of(read), _bytes_of(made)
+            read_into(source, start + first * old.itemsize, given)
+            self._convert(read, made, seen)
+            write_at(target, handed_on, at + first * new.itemsize)
         return seen
 
 
