@@ -8,11 +8,12 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.errors import UsageError
+from surgeon.errors import CheckFailed, UsageError
 from surgeon.file import beside
 from surgeon.precision import convert as converting
 from tests.command_line import files_in, run
 from tests.half_models import model, planted
+from tests.onnx_cases import onnx_cases
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,13 @@ def test_a_model_that_answers_at_random_is_unproved():
     _, report = surgeon.convert(model("p = Sigmoid(x) b = Bernoulli(p) y = Mul(b, x)"))
     assert report.outcome == "unproved"
     assert report.reason.startswith("The original's own outputs move by ")
+
+
+def test_why_onnx_runtime_refuses_a_converted_model_is_told():
+    """Also where keeping more was tried: it cannot load a function of its own in bfloat16."""
+    case = next(case for case in onnx_cases() if case.name == "test_sce_mean_weight_ii")
+    with pytest.raises(CheckFailed, match="ONNX Runtime refuses the converted model: .*NegativeLogLikelihoodLoss"):
+        surgeon.convert(case.model, "bfloat16", max_error=0.1)
 
 
 def test_a_model_that_answers_nothing_is_unproved():

@@ -47,7 +47,7 @@ class OutputComparison:
         report.error = self._error(built, made, self._keeping)
         if report.error is None or report.error <= report.max_error:
             return not built.plan.wiring.change.narrows or self._prove(built, made)
-        own = trying.own_error()
+        refused, own = report.reason, trying.own_error()
         if own > report.max_error:
             report.reason = f"The original's own outputs move by {own:.3g} of their scale from run to run"
             report.error = None
@@ -57,7 +57,7 @@ class OutputComparison:
         moved, allowed = side_by_side(report.error, report.max_error, (3, 6))
         told = f"An output moves by {moved} of its scale, and {allowed} is allowed"
         hint = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
-        report.reason = report.reason or f"{told}: give {hint}a larger --max-error"
+        report.reason = refused or f"{told}: give {hint}a larger --max-error"
         return True
 
     def _prove(self, built: Built, made: Written) -> bool:
