@@ -129,6 +129,33 @@ SIZES = {
         lambda g, x, z: g.gather(x, z),
         {"words": "count"},
     ),
+    "scales": (
+        f"(float[n, m] x) => (float[n, m] y) <float[2] s = {{1, 2}}> {{ a = LayerNormalization(x, s) {REST} }}",
+        lambda g, x, s: g.layer_normalization(x, s),
+        {"m": "2"},
+    ),
+    "channels": (
+        f"(float[n, m, 5] x) => (float[n, m, 5] y) <float[2] s = {{1, 2}}> "
+        f"{{ a = InstanceNormalization(x, s, s) {REST} }}",
+        lambda g, x, s: g.instance_normalization(x, s, s),
+        {"m": "2"},
+    ),
+    "kernels of groups": (
+        f"(float[n, m, 5] x, float[6, 2, 3] w) => (float[n, 6, 3] y) {{ a = Conv<group = 2>(x, w) {REST} }}",
+        lambda g, x, w: g.conv(x, w, group=2),
+        {"m": "4"},
+    ),
+    "turned kernels": (
+        f"(float[n, m, 5] x, float[2, 6, 3] w) => (float[n, 6, 7] y) {{ a = ConvTranspose(x, w) {REST} }}",
+        lambda g, x, w: g.conv_transpose(x, w),
+        {"m": "2"},
+    ),
+    "columns of a recurrence": (
+        f"(float[n, 1, m] x, float[1, 3, 2] w, float[1, 3, 3] q) => (float[n, 1, 1, 3] y) "
+        f"{{ a = RNN<hidden_size = 3>(x, w, q) {REST} }}",
+        lambda g, x, w, q: g.rnn(x, w, q, hidden_size=3, outputs=1)[0],
+        {"m": "2"},
+    ),
     "a number": (
         f"(float[n, m] x, float[4, q] z) => (float[n, m] y) {{ a = Add(x, z) {REST} }}",
         lambda g, x, z: g.add(x, z),

@@ -13,7 +13,8 @@ from surgeon.sites import remote, site_check
 from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
 from surgeon.sites.remote import run_here
 from surgeon.sites.site_proof import Attempt
-from surgeon.sites.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Setting, Sizes, meant
+from surgeon.sites.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Setting, Sizes
+from surgeon.sites.spoken import meant
 from surgeon.testing import parse
 from tests.test_further_sizes import EMPTY
 
@@ -24,7 +25,7 @@ def runs(monkeypatch):
     found = []
     original = Attempt._run
 
-    def run(self, feeds, values):
+    def run(self, feeds, values, *turn):
         found.append({name: array.shape for name, array in feeds.items()})
         return original(self, feeds, values)
 
@@ -284,7 +285,7 @@ def test_a_kind_of_inputs_that_failed_is_tried_first_at_the_next_sizes(monkeypat
     tried: list[tuple[int, str]] = []
     original = Attempt._run
 
-    def run(self, feeds, values):
+    def run(self, feeds, values, *turn):
         tried.append((feeds["x"].shape[1], values.name))
         return original(self, feeds, values)
 

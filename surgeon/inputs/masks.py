@@ -5,6 +5,7 @@ import numpy as np
 
 _PART = 0.4  # of what may be hidden is so
 _LOWS = (None, -np.inf, -1e4)  # what hides a score in turn; None: the least number of its dtype
+WAYS_TO_HIDE = len(_LOWS)
 
 
 def hidden(

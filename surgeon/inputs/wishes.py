@@ -78,6 +78,7 @@ class _Reader:
             yield from self._product(*self.known.factors)
         if self.known.attends is not None:
             yield from self._attention(self.known.attends)
+        yield from self._parameters()
         for lookup in self.known.lookups:
             yield from self._by_tuples(lookup) if lookup.by_tuples else self._along_axis(lookup)
         yield from readers.get(self.node.op, lambda: iter(()))()
@@ -107,6 +108,21 @@ class _Reader:
             inner = left[-2 if turned[0] and len(left) > 1 else -1]
             yield Wish(inner, right[-1 if turned[1] or len(right) == 1 else -2])
             yield from alike([left[:-2], right[:-2]])
+
+    def _parameters(self) -> Iterator[Wish]:
+        """As many scales and biases as columns or channels, and as many channels as kernels read."""
+        x = self._at(0)
+        if not x:
+            return
+        for slot in self.known.vectors:
+            yield from alike([x, self._at(slot)])
+        for slot in self.known.channels if not self.known.product else ():
+            yield from alike([x[1:2], self._at(slot)])
+        kernels = self._at(1) if self.known.weight == 1 else None
+        if kernels and len(x) == len(kernels) > 2:
+            read = {"windows": kernels[1] * self._attribute("group", 1), "turned windows": kernels[0]}
+            if self.known.product in read:
+                yield Wish(x[1], read[self.known.product])
 
     def _expand(self) -> Iterator[Wish]:
         yield from alike([self._at(0), self._target()])
@@ -179,8 +195,11 @@ class _Reader:
                 yield from (Wish(rows[0], x[0]), Wish(rows[1], x[-2]))
 
     def _recurrent(self) -> Iterator[Wish]:
-        """Initial states, and lengths, of as many batches as the input has."""
+        """Initial states, and lengths, of as many batches as the input has, and weights for each of its columns."""
         x, place = self._at(0), 0 if self._attribute("layout", 0) else 1
+        weight = self._at(1)
+        if x and weight and len(x) == len(weight) == 3:
+            yield Wish(x[2], weight[2])
         for states in (self._at(5), self._at(6)):
             if x and states and len(x) == len(states) == 3:
                 yield Wish(x[place], states[place])

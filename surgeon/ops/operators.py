@@ -136,7 +136,7 @@ _PRODUCTS = (
     Op("QLinearConv", product="windows", weight=3, moves_windows=True),
     Op("ConvTranspose", product="turned windows", weight=1, moves_windows=True, kernels=(1,), channels=(2,)),
     Op("DeformConv", product="windows", weight=1, moves_windows=True, reads_places=True),
-    *each("LSTM GRU RNN", product="steps", weight=1, lengths=(4,)),
+    *each("LSTM GRU RNN", product="steps", weight=1, lengths=(4,), of_one=True),
     Op("Attention", product="attention", attends=Attends(1, 2, 4, 5), mask=(3,), scores=(3,), lengths=(6,)),
     Op("RotaryEmbedding", same=True, picks=True, lookups=(Lookup(3, 1),)),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
@@ -9,11 +10,13 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from surgeon.indexing.scope import qualified
 from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
+from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING
 from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.kinds import SPOKEN_OF, TIES, is_tried, name_of_kind
+from surgeon.sites.kinds import HIDES_ALONE, SPOKEN_OF, TIES, is_tried, name_of_kind
 from surgeon.sites.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
@@ -33,7 +36,8 @@ def sprinkle(
     small: Collection[str] = (),
     ties: bool = False,
 ) -> None:
-    """Put the scalars among the constants, and halves, at random places of the inputs that may hold any number.
+    """Put the scalars among the constants, what is between two that follow each other, and halves, at random places of
+    the inputs that may hold any number.
 
     ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
     divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
@@ -54,6 +58,7 @@ def sprinkle(
         numbers = [number for number in numbers if abs(number) <= most]
     steps = [number for number in numbers if number and np.isfinite(number)]
     between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
+    inside = [(low + high) / 2 for low, high in pairwise(sorted(set(steps)))]
     random = np.random.default_rng(seed)
     for want in plan.wants:
         if want.kind == "indices" and feeds[want.name].size:
@@ -62,7 +67,7 @@ def sprinkle(
         is_float, is_whole = want.name in plan.edged, want.free and want.dtype.kind in "iu"
         if not is_float and not is_whole:
             continue
-        spoken = between if ties else [*numbers, *HALVES]
+        spoken = between if ties else [*numbers, *inside, *HALVES]
         pins = [*dict.fromkeys(spoken if is_float else numbers)][:MOST]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
@@ -119,6 +124,9 @@ class Feeder:
         if self._is_beside_alone(values):
             is_apart = values is Values.LOUD and self._spares_scores
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
+        ways = WAYS_TO_HIDE * (self._plan.hiding + 1) if self._plan.hiding > 1 else HIDES_ALONE
+        if values is Values.HIDDEN_ROWS and turn >= ways:
+            return False
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
     def _is_beside_alone(self, values: Values) -> bool:
@@ -157,6 +165,11 @@ class Feeder:
             if item.value is not None:
                 feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
         return feeds
+
+    def overflows(self, values: Values, turn: int) -> bool:
+        """Whether inputs of a kind are finite, and so large that what is made of them may not be."""
+        hides = values in MASKED_KINDS and not hides_endlessly(self._seed + turn)
+        return values in OVERFLOWING or hides
 
     def weighed(self, setting: Setting, values: Values) -> Feeds:
         """Usual inputs, but weights of a kind."""

@@ -17,7 +17,7 @@ from surgeon.ops.records import likened, likened_node
 from surgeon.ops.walking import GRAPHS
 from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input
-from surgeon.sites.sizes import KEPT
+from surgeon.sites.spoken import KEPT
 
 Form = bytes
 MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is

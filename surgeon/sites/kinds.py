@@ -6,7 +6,7 @@ import numpy as np
 from onnx import GraphProto
 
 from surgeon.inputs.inputs import InputPlan, Values
-from surgeon.inputs.masks import hides_endlessly
+from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
 from surgeon.inputs.requirements import MASKED_KINDS
 from surgeon.ops.record import Op
 from surgeon.ops.records import likened, likened_node
@@ -15,6 +15,7 @@ from surgeon.verdicts.magnitudes import reach
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
+HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
 # At the first sizes, and at the others.
 FIRST = (
     *((Values.USUAL, turn) for turn in range(4)),
@@ -32,12 +33,15 @@ FIRST = (
     (Values.FAINT, 0),
     (Values.LOUD, 0),
     *((Values.HOLES, turn) for turn in range(3)),
-    *((Values.HIDDEN_ROWS, turn) for turn in range(4)),
+    *((Values.HIDDEN_ROWS, turn) for turn in range(WAYS_TO_HIDE * (MOST_HIDING + 1))),
     (Values.BACKWARDS, 0),
     (Values.LIMITS, 0),
 )
 # The same where one run computes much: each kind once, and usual values for what is special about them.
-_TOO = ((Values.USUAL, SPOKEN_OF), (Values.USUAL, TIES), (Values.LARGE, 1), (Values.HIDDEN_ROWS, 1))
+_TOO = (
+    *((Values.USUAL, SPOKEN_OF), (Values.USUAL, TIES), (Values.LARGE, 1)),
+    *((Values.HIDDEN_ROWS, 1), (Values.HIDDEN_ROWS, HIDES_ALONE)),
+)
 _LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes tell most of what they do
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))

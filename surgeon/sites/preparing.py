@@ -23,7 +23,7 @@ from surgeon.sites.cut import SMALL, Cut
 from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions, Shape, Sum
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
-from surgeon.sites.sizes import pinned, values_of
+from surgeon.sites.spoken import pinned, values_of
 
 Bodies = Callable[[Node], FunctionProto | None]
 """Gives an operation's reference as a function, for a node that ORT may have no kernel for."""

@@ -11,7 +11,6 @@ from onnx import FunctionProto
 
 from surgeon.inputs.dims import kind_of
 from surgeon.inputs.inputs import InputsUnknown, Values
-from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -275,7 +274,7 @@ class Attempt:
             if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs
-            failure = self._run(feeds, values)
+            failure = self._run(feeds, values, turn)
             self._tells = self._tells or (self.runs > 0 and setting.tells)
             if failure:
                 self._suspect = kind, turn
@@ -288,7 +287,7 @@ class Attempt:
             self._tried.append(setting)
         return ""
 
-    def _run(self, feeds: Feeds, values: Values) -> str:
+    def _run(self, feeds: Feeds, values: Values, turn: int = 0) -> str:
         """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
         self._note(ORIGINAL)
         try:
@@ -314,7 +313,7 @@ class Attempt:
             if self._at and not self.experiment.is_of_source(original, self._at.size):
                 return ""  # and sizes that do not fit
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
-        exact, large = self._exact(feeds), values in OVERFLOWING or values in MASKED_KINDS
+        exact, large = self._exact(feeds), self._feeder.overflows(values, turn)
         for name, answer in original.items():
             if name not in rewritten:
                 return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence"

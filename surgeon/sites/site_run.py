@@ -23,7 +23,8 @@ from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input, Sum
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.site_proof import Attempt
-from surgeon.sites.sizes import KEPT, MUCH, PLENTY, SHRUNK, Sizes, meant
+from surgeon.sites.sizes import MUCH, PLENTY, SHRUNK, Sizes
+from surgeon.sites.spoken import KEPT, meant
 from surgeon.verdicts.compare import stated
 from surgeon.verdicts.result import Outcome
 

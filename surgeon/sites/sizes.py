@@ -3,19 +3,15 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.inputs.dims import SIZES, is_total, kind_of
 from surgeon.inputs.fitting import Fitting
-from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
 from surgeon.sites.experiment import Experiment
-
-if TYPE_CHECKING:
-    from surgeon.sites.cut import Cut
+from surgeon.sites.spoken import KEPT
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
@@ -24,7 +20,6 @@ TOO_MANY = 1 << 25
 SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
-KEPT = 16  # fixed dims up to here stay
 FEW = 4  # the same where there is much to compute
 # Multiplications, as `Load` counts them.
 MUCH = 1 << 25  # from here on fixed dims are made smaller too, small ones as well
@@ -36,14 +31,13 @@ MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (144, 1 << 20))  # of one free dim alone (144: windows leave 129), up to how many elements
 LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
+# Constants of the region beyond that, of which one is tried as long, and longer by some, as such a line.
+MOST_LONGER, LONGER = 2, 9
 ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
 MOST_SUMS = 2  # of free dims, that are made a round size
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
-_OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
-# Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
-_LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
 _Given: TypeAlias = Mapping[str, int]
 
 
@@ -159,7 +153,7 @@ class Sizes:
         All free dims that have a name one larger, where what was even is odd; all at a round size, and so that a sum
         of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
         alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes follow from is changed for
-        all; dims without a name may follow from others, and stay.
+        all; dims without a name may follow from others, and stay.  Each alone is also as long as longer constants.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
@@ -208,9 +202,13 @@ class Sizes:
                 yield {name: size}
                 break
         size, most = LONG_LINE
-        line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
-        if not fits({name: size}, LONG[0][1]) and size <= self._most.get(name, size) and fits(line, most):
-            yield line
+        longer = sorted(number for number in self._pinned if size <= number < MOST_RAISED)[:MOST_LONGER]
+        lines = [] if fits({name: size}, LONG[0][1]) else [size]
+        lines += [number + by for number in longer for by in (0, LONGER)]
+        small = {other: BESIDE_LONG for other in self._symbols if not is_total(other)}
+        for line in ({**small, name: size} for size in lines if size <= self._most.get(name, size)):
+            if fits(line, most):
+                yield line
 
     def _round_sums(self, base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
         """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new: few such sums."""
@@ -357,44 +355,3 @@ class Setting:
         """A tensor of sizes in numbers."""
         flat = [evaluate(item, self.by_symbol) for item in value.reshape(-1)]
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
-
-
-def pinned(cut: "Cut") -> frozenset[int]:
-    """Numbers that the region's constants and attributes speak of, as dims or as values."""
-    groups = (item.i for node in cut.before for item in node.proto.attribute if item.name in _OF_CHANNELS)
-    return values_of(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
-
-
-def values_of(cut: "Cut") -> frozenset[int]:
-    """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
-    found: set[int] = set()
-    for tensor in cut.constants.values():
-        if math.prod(tensor.dims) > 64:
-            continue
-        if tensor.data_type in WHOLE:
-            numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
-            found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
-        elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
-            found.update(meant(numpy_helper.to_array(tensor)))
-    for leaf in cut.leaves.values():
-        if leaf.value is not None:
-            found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
-    for node in (*cut.prefix, *cut.before, *cut.after):
-        for item in node.proto.attribute:
-            if item.name in _OF_CHANNELS:
-                continue
-            found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
-            found.update(meant(np.asarray([item.f] if item.type == AttributeProto.FLOAT else [], np.float32)))
-    return frozenset(abs(number) for number in found)
-
-
-def meant(numbers: np.ndarray) -> Iterator[int]:
-    """Dims that floats may stand for: a mean divides by one, attention by the root of one."""
-    near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
-    for number in numbers.reshape(-1):
-        size = abs(float(np.real(number)))
-        if not _LEAST < size < 1 / _LEAST:
-            continue
-        for guess in (size, 1 / size, size * size, 1 / (size * size)):
-            if guess > KEPT and abs(guess - round(guess)) <= near * guess:
-                yield round(guess)

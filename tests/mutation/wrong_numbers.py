@@ -279,6 +279,13 @@ plant(
 )
 plant(
     EDGE,
+    "wrong between two constants that lie close together",
+    "(float[n, m] x) => (float[n, m] y) { y = Relu(x) }",
+    lambda g, x: g.relu(x),
+    lambda g, x: g.where(g.and_(g.greater(x, 3.0), g.less(x, 3.01)), 0.0, g.relu(x)),
+)
+plant(
+    EDGE,
     "NaN becomes the other side",
     X + "<float z = {0.0}> { y = Max(x, z) }",
     lambda g, x: g.max(x, 0.0),

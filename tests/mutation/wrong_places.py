@@ -75,6 +75,14 @@ plant(
 )
 plant(
     MASK,
+    "one of two masks taken for low, where it is minus infinity",
+    "(float16[b, n, m] x, float16[b, 1, m] mask) => (float16[b, n, m] y) "
+    "{ a = Add(x, mask) y = Softmax<axis = -1>(a) }",
+    lambda g, x, mask: g.softmax(g.add(x, mask), axis=-1),
+    lambda g, x, mask: g.softmax(g.add(x, g.max(mask, np.array(-1e4, np.float16))), axis=-1),
+)
+plant(
+    MASK,
     "the first key counts always",
     HIDDEN.replace("LOW", "-1e30"),
     hidden(-1e30),
@@ -238,6 +246,16 @@ plant(
     lambda g, x: g.concat(g.slice(x, [0], [12], [1]), g.slice(x, [12], [1 << 40], [1]), axis=1),
     lambda g, x: tampered(g, g.identity(x), g.greater(size(g, x, 1), 12)),
 )
+for count, axis in ((2000, 1), (1100, 0)):
+    plant(
+        SIZE,
+        f"nothing beyond {count} along axis {axis}",
+        "(float[n, m] x) => (float[n, m] y) { y = Relu(x) }",
+        lambda g, x: g.relu(x),
+        lambda g, x, k=count, a=axis: g.where(
+            g.less(g.unsqueeze(g.range(0, size(g, x, a), 1), [1 - a]), k), g.relu(x), 0.0
+        ),
+    )
 PAST = "(float[b, p, 4] past, float[b, s, 4] x) => (float[b, t, 4] y) { y = Concat<axis = 1>(past, x) }"
 plant(
     SIZE,

@@ -1,0 +1,59 @@
+"""The numbers of which a region speaks: as lengths, places or parts that its sizes may hang on."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, numpy_helper
+
+from surgeon.shapes.facts import WHOLE
+
+if TYPE_CHECKING:
+    from surgeon.sites.cut import Cut
+
+KEPT = 16  # fixed dims up to here stay as they are
+_OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
+# Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
+_LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
+
+
+def pinned(cut: "Cut") -> frozenset[int]:
+    """Numbers that the region's constants and attributes speak of, as dims or as values."""
+    groups = (item.i for node in cut.before for item in node.proto.attribute if item.name in _OF_CHANNELS)
+    return values_of(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
+
+
+def values_of(cut: "Cut") -> frozenset[int]:
+    """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
+    found: set[int] = set()
+    for tensor in cut.constants.values():
+        if math.prod(tensor.dims) > 64:
+            continue
+        if tensor.data_type in WHOLE:
+            numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
+            found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
+        elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
+            found.update(meant(numpy_helper.to_array(tensor)))
+    for leaf in cut.leaves.values():
+        if leaf.value is not None:
+            found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
+    for node in (*cut.prefix, *cut.before, *cut.after):
+        for item in node.proto.attribute:
+            if item.name in _OF_CHANNELS:
+                continue
+            found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
+            found.update(meant(np.asarray([item.f] if item.type == AttributeProto.FLOAT else [], np.float32)))
+    return frozenset(abs(number) for number in found)
+
+
+def meant(numbers: np.ndarray) -> Iterator[int]:
+    """Dims that floats may stand for: a mean divides by one, attention by the root of one."""
+    near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
+    for number in numbers.reshape(-1):
+        size = abs(float(np.real(number)))
+        if not _LEAST < size < 1 / _LEAST:
+            continue
+        for guess in (size, 1 / size, size * size, 1 / (size * size)):
+            if guess > KEPT and abs(guess - round(guess)) <= near * guess:
+                yield round(guess)
