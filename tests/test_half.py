@@ -59,6 +59,36 @@ def test_nodes_without_a_choice():
     assert report.casts == 2  # x and y; c is made in float32 by the Cast that was there
 
 
+def test_regions_of_a_resize_and_the_steps_of_a_range_stay():
+    body = """a = Mul(x, x) n = Cast<to = 1>(count) i = Range(zero, n, one)
+        r = Resize<mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize">(a, roi, scales)
+        e = Exp(r) y = Mul(e, i)"""
+    weights = """<float[8] roi = {0, 0, 0, 0, 1, 1, 1, 1}, float[4] scales = {1, 1, 2, 2}, float zero = {0},
+        float one = {1}>"""
+    made = model(body, "(float[1, 1, 4, 4] x, int64 count) => (float[1, 1, 8, 8] y)", weights=weights)
+    result, report = converted(made, check="none")
+    stored = {tensor.name: tensor.data_type for tensor in result.graph.initializer}
+    assert stored == dict.fromkeys(("roi", "scales", "zero", "one"), TensorProto.FLOAT)
+    assert ops(result) == ["Cast", "Mul", "Cast", "Range", "Cast", "Resize", "Exp", "Mul", "Cast"]
+
+
+def test_names_that_are_taken_are_not_given_again():
+    body = "x_float16 = Mul(x, x) y_float16 = Exp(x_float16) y = Tanh(y_float16)"
+    made = model(body, "(float[N, 4] x) => (float[N, 4] y, float[N, 4] y_float16)")
+    _, report = converted(made)
+    assert (report.outcome, report.casts) == ("proved", 3)
+
+
+def test_a_plugin_is_of_the_dtypes_that_its_table_tells():
+    """And so is what lies behind it, of which the file states nothing."""
+    fixed = "(float[1, 2, 8, 8] x, float[1, 2, 8, 16] p, float[1, 2, 8, 16] q) => (float[1, 2, 8, 8] y)"
+    body = "a = Mul(x, x) b = trt.DisentangledAttention_TRT<span = 8, factor = 0.1>(a, p, q) t = Tanh(b) y = Exp(t)"
+    made = model(body, fixed, more=', "trt" : 1')
+    made.graph.node[1].domain = made.opset_import[1].domain = "trt.plugins"
+    result, report = surgeon.convert(made, check="none")
+    assert (report.kept, ops(result)[3:]) == ([], ["Mul", "DisentangledAttention_TRT", "Tanh", "Exp", "Cast"])
+
+
 LOOP = """
     a = Mul(x, x) n = Constant<value_int = 3>() go = Constant<value = bool {1}>()
     s = Loop(n, go, a) <body = step (int64 i, bool more, float[N, 4] before) => (bool more_, float[N, 4] after) {

@@ -100,6 +100,23 @@ def test_a_rounding_at_each_node_runs_with_converted_inputs_too(to):
     assert "with a rounding at each node" in report.oracle
 
 
+def test_keep_takes_all_its_forms_at_once(tmp_path):
+    """With commas or several times; shell patterns; what no rule fits any more, as it ran before, names nothing."""
+    gelu = "h = Mul(x, half) r = Div(x, root) e = Erf(r) p = Add(e, one) g = Mul(h, p)"
+    weights = "<float half = {0.5}, float root = {1.4142135}, float one = {1}>"
+    onnx.save(model(f"{gelu} s = Softmax(g) t = Tanh(s) y = Exp(t)", weights=weights), tmp_path / "in.onnx")
+    command = ("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json", "--force")
+    told = run(*command, "--keep", "op:Soft*,name:t,rule:gelu,auto", "--keep", "op:Exp")
+    assert told.exit_code == 0, told.output
+    kept = {(item["op"], item["reason"]) for item in json.loads((tmp_path / "r.json").read_text())["kept"]}
+    by_rule = {(op, "asked for by rule:gelu") for op in ("Mul", "Div", "Erf", "Add")}
+    others = {("Softmax", "asked for by op:Soft*"), ("Tanh", "asked for by name:t"), ("Exp", "asked for by op:Exp")}
+    assert kept == by_rule | others
+    assert run(*command, "--keep", "op:Gelu", "--rules", "gelu").exit_code == 0
+    gone = run(*command, "--keep", "rule:gelu", "--rules", "gelu")
+    assert (gone.exit_code, "'rule:gelu' names no node" in gone.output) == (2, True)
+
+
 def test_where_all_is_kept_that_is_said(tmp_path):
     """And the file is the same."""
     onnx.save(model("y = Mul(x, x)", opset=11), tmp_path / "in.onnx")

@@ -212,3 +212,32 @@ def test_a_cast_behind_a_dequantisation_is_told():
     made = model(body, "(float[4, 4] x) => (float16[4, 4] y)", opset=19, weights="<float s = {0.1}, int8 z = {0}>")
     reasons = " ".join(item.reason for item in surgeon.check(made, "tensorrt", load=False))
     assert "a Cast stands between it and what it is for" in reasons
+
+
+LONG = "(float[N, 4096] x) => (float[N, M] y)"
+SENSITIVE = {
+    "a long sum": (LONG, "a = Tanh(x) b = Mul(a, c) s = ReduceSum(b, axes) y = Mul(s, d)", "ReduceSum", "sum",
+                   "it adds up 4,096 numbers to"),
+    "a long softmax": (LONG, "a = Tanh(x) y = Softmax(a)", "Softmax", "sum", "a softmax over 4,096"),
+    "a small divisor": (LONG, "a = Tanh(x) b = Mul(a, d) q = Mul(b, b) r = Add(q, q) y = Div(q, r)", "Div", "range",
+                        "'r' comes down to"),
+    "a logarithm of little": (LONG, "a = Sigmoid(x) b = Mul(a, d) q = Mul(b, b) y = Log(q)", "Log", "range",
+                              "'q' comes down to"),
+    "a wide angle": (LONG, "a = Tanh(x) b = Mul(x, c) e = Cos(b) y = Add(e, a)", "Cos", "range", "an angle of"),
+}
+
+
+@pytest.mark.parametrize("case", SENSITIVE)
+def test_what_is_sensitive_is_kept_with_its_number(case):
+    head, body, op, kind, words = SENSITIVE[case]
+    made = model(body, head, weights="<int64[1] axes = {-1}, float c = {200.0}, float d = {0.001}>")
+    _, report = converted(made, check="model", max_error=0.05)
+    found = {item.op: item for item in report.kept}
+    assert (found[op].kind, words in found[op].reason) == (kind, True)
+
+
+def test_norms_that_are_one_op_are_not_sensitive():
+    """They compute in float32 inside, whatever they are given."""
+    body = "a = Mul(x, c) b = LayerNormalization<axis = -1>(a, s) y = Tanh(b)"
+    _, report = converted(model(body, weights="<float c = {200.0}, float[4] s = {1, 1, 1, 1}>"))
+    assert (report.outcome, list(report.kept)) == ("proved", [])

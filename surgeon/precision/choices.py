@@ -212,6 +212,8 @@ def _without_schema(
     after = {name: change.new if found == change.old else found for name, found in before.items()}
     has_said = set(target.ops.check(proto, opset, before.get, False))
     says = set(target.ops.check(proto, opset, after.get, False)) - has_said
+    if any(dtype(name) is None for name in node.outputs if name):
+        return _pinned(kept, f"nothing tells of which dtype {proto.op_type} makes its outputs")
     if not target.ops.has(proto.domain, proto.op_type) or says:
         return _pinned(kept, f"{proto.op_type} is not known to take {change.names[1]}")
     return Ports(tuple(own), tuple(made), wants=True)

@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 from onnx import TensorProto
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.node_check import learn_dtypes
 from surgeon.ops.records import record
 from surgeon.precision.choices import HALVES, Ports, Retyping, has_telling_schema, ports_of
 from surgeon.precision.cut import SINK, SOURCE
@@ -79,8 +80,18 @@ class Wiring:
         key = scope, name
         if key not in self._dtypes:
             home, shapes = scope.home(name), self._inner.get(scope.function)
-            self._dtypes[key] = None if home is None or shapes is None else shapes.facts(home, name).dtype
+            found = None if home is None or shapes is None else shapes.facts(home, name).dtype
+            maker = None if home is None else home.producers.get(name)
+            if found is None and maker is not None:
+                found = self._told(maker, name)
+            self._dtypes[key] = found
         return self._dtypes[key]
+
+    def _told(self, maker: Node, name: str) -> int | None:
+        """What follows for a tensor from the node that makes it: a target's own operator, or one that lies behind it."""
+        known = {text: self.dtype(maker.scope, text) for text in maker.inputs if text}
+        learn_dtypes(maker.proto, maker.scope.versions.get(split_op(maker.op)[0], 1), known)
+        return known.get(name)
 
     def wire(self, scope: Scope, name: str) -> Typed | None:
         """The tensor that a name means in a scope, None where it is of another dtype."""
