@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ Caster = Callable[[Array, Array], bool]
 _BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is written
 _PART = 1 << 21  # elements that a thread takes at a time
 _THREADS = 2
+_WRITING = Lock()  # the system lets one thread write to a file, and has others wait in a loop
 
 
 @dataclass(slots=True)
@@ -148,7 +150,8 @@ class Recast:
                 given, handed_on = _bytes_of(read), _bytes_of(made)
             read_into(source, start + first * old.itemsize, given)
             self._convert(read, made, seen)
-            write_at(target, handed_on, at + first * new.itemsize)
+            with _WRITING:
+                write_at(target, handed_on, at + first * new.itemsize)
         return seen
 
 

@@ -88,7 +88,7 @@ class Wiring:
         return self._dtypes[key]
 
     def _told(self, maker: Node, name: str) -> int | None:
-        """What follows for a tensor from the node that makes it: a target's own operator, or one that lies behind it."""
+        """What follows for a tensor from the node that makes it: a target's own operator, or one behind it."""
         known = {text: self.dtype(maker.scope, text) for text in maker.inputs if text}
         learn_dtypes(maker.proto, maker.scope.versions.get(split_op(maker.op)[0], 1), known)
         return known.get(name)
