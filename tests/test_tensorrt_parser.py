@@ -19,7 +19,7 @@ from surgeon.tensorrt.asking import Asking, profiles_of
 from surgeon.tensorrt.library import installed
 from surgeon.tensorrt.words import plain
 from surgeon.testing import parse
-from tests import make_tensorrt_tables
+from tests import exports, make_tensorrt_tables
 from tests.command_line import run
 from tests.onnx_cases import onnx_cases
 from tests.sampling import chosen
@@ -34,7 +34,8 @@ DOCUMENTED = {
     "Attention": "of float32, of small heads and of caches by length: parsed, and refused by the builder",
     "AveragePool": "over one axis: documented for two and three",
     "BlackmanWindow": "of a size that is an input: parsed, and to build it the size must be known",
-    "CumSum": "along an axis that is an input: parsed, and to build it the axis must be known",
+    "CumSum": "along an axis that is an input: parsed, and to build it the axis must be known; of integers: documented "
+    "for floats",
     "Equal": "of uint8: documented for other dtypes",
     "GridSample": "of volumes: documented for pictures",
     "HammingWindow": "of a size that is an input: parsed, and to build it the size must be known",
@@ -87,6 +88,18 @@ def test_the_tables_agree_with_the_parser():
             undocumented[next(one.op for one in told).removeprefix("ai.onnx::")] += 1
     assert not untold
     assert set(undocumented) <= set(DOCUMENTED)
+
+
+def test_the_tables_agree_with_the_parser_on_exports():
+    """Of activations and whole architectures, by both exporters."""
+    undocumented = set()
+    for case in chosen(lambda: exports.sample()[::6], exports.sample):
+        path, _ = exports.export(case)
+        refused = [one for one in surgeon.check(path, "tensorrt") if one.stops]
+        told = [one for one in surgeon.check(path, "tensorrt", load=False) if one.stops]
+        assert told or not refused, case.name
+        undocumented |= {one.op.removeprefix("ai.onnx::") for one in told[:1] if not refused}
+    assert undocumented <= set(DOCUMENTED)
 
 
 def test_the_table_of_tensorrt_rtx_is_that_of_the_parser():
