@@ -21,6 +21,7 @@ from surgeon.sites.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
 HALVES = (0.5, -0.5, 1.5, 2.5)
+CLOSE = 2  # how many times one of two constants may be the other, that there is something between them
 MOST = 24  # different numbers
 LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
 PART = 2  # at least every other element stays as it is
@@ -36,7 +37,7 @@ def sprinkle(
     small: Collection[str] = (),
     ties: bool = False,
 ) -> None:
-    """Put the scalars among the constants, what is between two that follow each other, and halves, at random places of
+    """Put the scalars among the constants, what is between two that lie close together, and halves, at random places of
     the inputs that may hold any number.
 
     ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
@@ -58,7 +59,8 @@ def sprinkle(
         numbers = [number for number in numbers if abs(number) <= most]
     steps = [number for number in numbers if number and np.isfinite(number)]
     between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
-    inside = [(low + high) / 2 for low, high in pairwise(sorted(set(steps)))]
+    pairs = pairwise(sorted(set(steps)))
+    inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
     random = np.random.default_rng(seed)
     for want in plan.wants:
         if want.kind == "indices" and feeds[want.name].size:
