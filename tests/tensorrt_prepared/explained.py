@@ -19,6 +19,7 @@ REASONS = (
     (r"^ai\.onnx::TfIdfVectorizer", "counts of terms, which are made before the network"),
     (r"^ai\.onnx::BitCast", "the bits of a number, which no layer of TensorRT's reads"),
     (r"^ai\.onnx::LayerNormalization: it mixes", "no valid ONNX: a norm of two dtypes, by TorchScript"),
+    (r"^ai\.onnx::Reshape: .*reshape changes volume", "it holds sizes that it was traced with (--dim gives them)"),
     (r"^ai\.onnx::BitShift", "bits of 64-bit integers"),
     (r"^ai\.onnx::(?:Unique|NonZero)\b", DATA),
     (r"^ai\.onnx::Compress", f"its condition is an input: {DATA}"),
