@@ -16,8 +16,7 @@ from surgeon.inputs.dims import (
     wanted_inputs,
 )
 from surgeon.inputs.filling import Filler
-from surgeon.inputs.masks import WAYS_TO_HIDE
-from surgeon.inputs.requirements import FLOATS, MASKED_KINDS, MOST_CONDITIONS, InputsUnknown, Values, Want
+from surgeon.inputs.requirements import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
 from surgeon.inputs.roles import Role, decides, named_role, read_role
 from surgeon.inputs.use_def import UseDefs
 from surgeon.ops.walking import holds_half
@@ -57,7 +56,7 @@ class InputPlan:
         self.wants = tuple(wants)
         self.signed = any(want.signed for want in wants)
         self.widens = any(want.widens for want in wants)
-        self.hiding = sum(want.hides for want in wants)  # inputs that say which scores are hidden
+        self.hiding = [want.name for want in wants if want.hides]  # inputs that say which scores are hidden
         self.edged = frozenset(want.name for want in wants if want.edged)  # inputs that `wants.EDGES` differ for
 
     def answers_to(self, values: Values) -> bool:
@@ -90,14 +89,7 @@ class InputPlan:
         return {want.name: Filler(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
 
     def _kind_of(self, want: Want, seed: int, values: Values) -> Values:
-        """Which values one input gets: of the kind that changes every other input alone, the others usual ones.
-
-        Of several that hide, all do so for as many seeds as there are ways to, and then each alone, beside usual ones.
-        """
-        if values in MASKED_KINDS and self.hiding > 1 and want.hides:
-            alone = seed // WAYS_TO_HIDE % (self.hiding + 1)
-            place = [other.name for other in self.wants if other.hides].index(want.name)
-            return values if alone in (0, place + 1) else Values.USUAL
+        """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""
         if values is not Values.ROWS_OF_FACTORS or len(self.edged) < 2 or not want.edged:
             return values
         place = [other.name for other in self.wants if other.edged].index(want.name)

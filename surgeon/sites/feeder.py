@@ -126,8 +126,7 @@ class Feeder:
         if self._is_beside_alone(values):
             is_apart = values is Values.LOUD and self._spares_scores
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
-        ways = WAYS_TO_HIDE * (self._plan.hiding + 1) if self._plan.hiding > 1 else HIDES_ALONE
-        if values is Values.HIDDEN_ROWS and turn >= ways:
+        if values is Values.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
@@ -142,10 +141,17 @@ class Feeder:
         """Whether the rule differs for extreme numbers: then those that no softmax hangs on are so alone."""
         return name_of_kind(Values.EXTREME) in self._apart
 
+    def _hiding_alone(self, turn: int) -> str | None:
+        """Which of several masks hides rows in a turn, beside usual ones; None where all do, or there is no other."""
+        place, hiding = (turn - HIDES_ALONE) // WAYS_TO_HIDE, self._plan.hiding
+        return hiding[place] if len(hiding) > 1 and 0 <= place < len(hiding) else None
+
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
         feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
+        if values is Values.HIDDEN_ROWS and (alone := self._hiding_alone(turn)) is not None:
+            feeds.update(self._plan.make(self._seed + turn, sizes, leave={*self.weights, alone}))
         # Of what attention picks by, infinity leaves NaN alone of what it picks from.
         if self._is_beside_alone(values) or (values is Values.NON_FINITE and turn and self._beside):
             feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))

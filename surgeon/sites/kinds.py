@@ -33,7 +33,7 @@ FIRST = (
     (Values.FAINT, 0),
     (Values.LOUD, 0),
     *((Values.HOLES, turn) for turn in range(3)),
-    *((Values.HIDDEN_ROWS, turn) for turn in range(WAYS_TO_HIDE * (MOST_HIDING + 1))),
+    *((Values.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
     (Values.BACKWARDS, 0),
     (Values.LIMITS, 0),
 )
