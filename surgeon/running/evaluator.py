@@ -22,6 +22,7 @@ from onnx import ModelProto, NodeProto, TensorProto
 from surgeon.errors import GraphError
 from surgeon.ops.schema_tables import Schema, schema
 from surgeon.ops.walking import graphs_of
+from surgeon.running.arithmetic import USUAL
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined
 from surgeon.running.runtime import OUT_OF_MEMORY, SessionError, flatten
@@ -49,39 +50,6 @@ _REFUSALS = (
     TypeError,
     ValueError,
 )
-
-
-def _of_one_dtype(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
-    """A function of two tensors whose dtypes have to be the same, as an operator has it."""
-
-    def compute(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        if a.dtype != b.dtype:
-            raise TypeError(f"The inputs are of {a.dtype} and of {b.dtype}: they have to be of one dtype.")
-        return function(a, b)
-
-    return compute
-
-
-def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A quotient, of integers without its fraction (ONNX, "Div": truncated towards zero)."""
-    if a.dtype.kind not in "iu":
-        return np.asarray(np.divide(a, b))
-    whole = np.floor_divide(a, b)
-    return np.asarray(whole + ((np.remainder(a, b) != 0) & ((a < 0) ^ (b < 0))).astype(whole.dtype))
-
-
-# What nearly every region has, as onnx's evaluator computes it too: where nothing else is asked of that, its modules of
-# all operators, which take a tenth of a second to import, are not loaded.
-_USUAL: dict[tuple[str, str], Callable[..., Any]] = {
-    ("", "Add"): _of_one_dtype(np.add),
-    ("", "Div"): _of_one_dtype(_divided),
-    ("", "Exp"): np.exp,
-    ("", "Mul"): _of_one_dtype(np.multiply),
-    ("", "Neg"): np.negative,
-    ("", "Sqrt"): np.sqrt,
-    ("", "Sub"): _of_one_dtype(np.subtract),
-    ("", "Tanh"): np.tanh,
-}
 _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_")
 
 
@@ -219,7 +187,7 @@ def _own_ops(implementations: Mapping[tuple[str, str], Implementation]) -> list[
 
 @cache
 def _formula_ops() -> dict[tuple[str, str], type]:
-    return {key: _op(*key, partial(_by_formula, formula)) for key, formula in (_USUAL | FORMULAS).items()}
+    return {key: _op(*key, partial(_by_formula, formula)) for key, formula in (USUAL | FORMULAS).items()}
 
 
 def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..., tuple[Any, ...]]]) -> type:
