@@ -183,6 +183,16 @@ def test_what_does_not_saturate_stays(text):
     assert evened(model) is model
 
 
+def test_of_a_model_that_is_wrong_onnx_runtime_says_so(monkeypatch):
+    """No dtypes are told of one that imports no opset."""
+    model = parse(HEADER + CASES["MatMulInteger"][0])
+    del model.opset_import[:]
+    monkeypatch.setattr(runtime, "saturates", lambda: True)
+    assert evened(model) is model
+    with pytest.raises(runtime.SessionError):
+        Session(model)
+
+
 def test_the_probe_tells_what_the_processor_does(monkeypatch):
     with Session(probe(), exact=False) as session:
         (found,) = session.run({}).values()

@@ -8,6 +8,7 @@ A factor of int8 with its zero point is the same numbers 128 higher as uint8, wi
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from google.protobuf.message import EncodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, shape_inference
 
 from surgeon.ops.walking import graphs_of, holds_any, unused
@@ -59,15 +60,17 @@ def probe() -> ModelProto:
 def evened(model: ModelProto) -> ModelProto:
     """The same computation with uint8 for int8 beside uint8; the model itself where it has no such product.
 
-    The model holds its own weights.  Where no dtype is told of a factor, its node stays as it is.
+    The model holds its own weights.  Where no dtype is told of a factor, its node stays as it is, and so does a model
+    that is wrong or too large for onnx to tell any: what is to be said of it, ONNX Runtime says.
     """
-    if not has_mixed_products(model):
+    try:
+        made = shape_inference.infer_shapes(model)
+    except (shape_inference.InferenceError, EncodeError, RuntimeError, ValueError):
         return model
-    made = ModelProto()
-    made.CopyFrom(shape_inference.infer_shapes(model))
     taken = _names(made.graph)
+    before = len(taken)
     _even_graph(made.graph, {}, taken)
-    return made if len(taken) > len(_names(model.graph)) else model
+    return made if len(taken) > before else model
 
 
 def _names(graph: GraphProto) -> set[str]:
@@ -98,10 +101,8 @@ def _dtypes(graph: GraphProto) -> dict[str, int]:
 def _even_node(node: NodeProto, dtypes: dict[str, int], taken: set[str]) -> Iterator[NodeProto]:
     """The nodes that raise what a node reads as int8, which reads what they make then."""
     for product in PRODUCTS.get((node.domain, node.op_type), ()):
-        left, right = (
-            _dtype(node, dtypes, product.left, product.left_zero),
-            _dtype(node, dtypes, product.right, product.right_zero),
-        )
+        left = _dtype(node, dtypes, product.left, product.left_zero)
+        right = _dtype(node, dtypes, product.right, product.right_zero)
         if right != TensorProto.INT8 or (product.left is not None and left != TensorProto.UINT8):
             continue
         node.input.extend([""] * (product.right_zero + 1 - len(node.input)))
