@@ -44,7 +44,7 @@ def training_batch_norm(
     shape = np.array([-1, *[1] * (x.rank - 2)])
 
     def along(one: Tensor) -> Tensor:
-        return g.reshape(one if one.dtype == wide.dtype else g.cast(one, to=str(wide.dtype)), shape)
+        return g.reshape(g.in_dtype(one, wide.dtype), shape)
 
     normal = g.div(apart, g.sqrt(g.add(spread, np.array(epsilon, wide.dtype))))
     y = g.add(g.mul(normal, along(scale)), along(bias))

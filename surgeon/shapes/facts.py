@@ -129,6 +129,7 @@ class Inference(Protocol):
         """An attribute of a node, references to a function's attributes resolved."""
         ...
 
+
 class NodeView:
     """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
 
