@@ -1,7 +1,6 @@
 """What nearly every region has, as onnx's evaluator computes it too.
 
-Where nothing else is asked of that, its modules of all operators, which take a tenth of a second to import, are not
-loaded.
+Where nothing else is asked of that, its modules of all operators are not loaded: 258 of them, 0.07 s of processor time.
 """
 
 from collections.abc import Callable
