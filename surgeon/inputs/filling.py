@@ -25,6 +25,7 @@ _WORDS = ("a", "b", "one", "two words", "", "Zoë", "0.5")
 _INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
 _PLAIN_INTEGERS = 10
 _WIDEST, _BESIDE_WHOLE = 64.0, 2.0**-10  # of boxes, in pixels
+_THRESHOLDS = (0.2, 0.8)  # of how far boxes overlap
 # Binary exponents of wide-ranging values: of all magnitudes; of a tail of each sign in every tensor, past the 6 at
 # which activations are cut off; of a large value of each sign.  The second row is for models that hold float16: sums
 # of squares must not overflow inside, for a fused operator sums in float32 and does not.
@@ -114,9 +115,10 @@ class Filler:
 
         Of four in turn one is of no width, and one is as large as whole numbers and halves say, but begins beside them,
         for at an edge itself rounding decides what is seen; none is turned round, which kernels may refuse.  Where
-        there are five columns the first is the image.
+        there are five columns the first is the image.  Where it counts how far they overlap, see `_overlapping`.
         """
-        rows, columns = self.shape
+        *lead, columns = self.shape
+        rows = math.prod(lead)
         if columns not in (4, 5):
             return self._plain()
         scale = np.exp2(self.random.uniform(0, np.log2(_WIDEST), (rows, 1)))
@@ -126,11 +128,24 @@ class Filler:
         sizes = np.where(turn == 1, sizes * (0.0, 1.0), sizes)
         starts = np.where(turn == 3, np.floor(starts) + _BESIDE_WHOLE, starts)
         sizes = np.where(turn == 3, np.ceil(2 * sizes) / 2, sizes)
+        if "overlap" in self.want.role.flags:
+            starts, sizes = self._overlapping(starts, sizes)
         corners = np.concatenate([starts, starts + sizes], axis=1)
         if columns == 4:
             return corners
         images = Filler(replace(self.want, dims=self.want.dims[:1], kind="indices"), self.seed, self.sizes, self.values)
         return np.concatenate([images._indices(ascending=False)[:, None], corners], axis=1)
+
+    def _overlapping(self, starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Every other box in the place of the one before, moved to the right until they overlap by a usual threshold.
+
+        The intersection of two boxes of width w, one moved by d, is (w - d) / (w + d) of their union.
+        """
+        count = len(starts) // 2
+        share = self.random.uniform(*_THRESHOLDS, count)
+        sizes[1::2], starts[1::2] = sizes[0 : 2 * count : 2], starts[0 : 2 * count : 2]
+        starts[1::2, 0] += sizes[1::2, 0] * (1 - share) / (1 + share)
+        return starts, sizes
 
     def _positions(self, high: int | None) -> np.ndarray:
         """0, 1, 2, ... along the last axis, below `high`."""

@@ -139,7 +139,7 @@ def _kind(role: Role, named: str | None, dtype: np.dtype, rank: int) -> str:
         return "words"
     if dtype == np.bool_:
         return "condition" if "condition" in flags else "mask" if mask or rank > 1 else "coins"
-    if "boxes" in flags and dtype.name in FLOATS and rank == 2:
+    if flags & {"boxes", "overlap"} and dtype.name in FLOATS and rank >= 2:
         return "boxes"
     if role.limits:
         return "indices"

@@ -56,7 +56,7 @@ class Role:
     """What was seen of one input.
 
     `limits`: of the tables it indexes.  `flags`: other meanings: mask, scores, condition, count, zero, target, trip,
-    length, divisor, boxes.  `words`: strings that the graph knows.
+    length, divisor, boxes, overlap.  `words`: strings that the graph knows.
     """
 
     limits: list[Limit] = field(default_factory=list)
@@ -120,6 +120,7 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     told = (
         *(("scores", op.scores), ("count", op.counts), ("length", op.lengths)),
         *(("condition", op.conditions), ("trip", op.trips), ("divisor", op.divisors)),
+        ("overlap", op.overlaps),
     )
     role.flags.update(flag for flag, slots in told if slot in slots)
     if op.compares:

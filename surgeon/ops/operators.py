@@ -91,7 +91,7 @@ _MADE = (
     Op("OneHot", exact=True, counts=(1,), below=(0, 1)),
     Op("NonZero", places=True, foldable=True),
     *each("ArgMax ArgMin SequenceLength", places=True),
-    Op("NonMaxSuppression", places=True, counts=(2,)),
+    Op("NonMaxSuppression", places=True, counts=(2,), overlaps=(0,)),
     Op("TopK", exact=True, further_places=True, counts=(1,)),
     Op("Unique", further_places=True),
     *each("BlackmanWindow HammingWindow HannWindow", counts=(0,)),

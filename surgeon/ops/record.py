@@ -104,6 +104,7 @@ class Op(NamedTuple):
         and other numbers that 0 suits; of lengths; of how often to run; of whether to; of coordinates and the like.
         chooses: slots of what chooses between the others.
         boxes: the slot of boxes in what the first input holds, [image,] x1, y1, x2, y2 each.
+        overlaps: slots of boxes of which it counts how far they overlap.
         lookups: indices, and what they go into.  below: slots of indices, and of the number that they stay below.
         vectors, channels, squares_at, numbers, kernels: slots of operands that usually are a vector over the last
         axis of the first input, one over its channels, a square matrix, a number, a kernel.
@@ -166,6 +167,7 @@ class Op(NamedTuple):
     deciding: Slots = ()
     chooses: Slots = ()
     boxes: int | None = None
+    overlaps: Slots = ()
     lookups: tuple[Lookup, ...] = ()
     below: tuple[int, int] | None = None
     vectors: Slots = ()

@@ -16,15 +16,15 @@ from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.kinds import HIDES_ALONE, SPOKEN_OF, TIES, is_tried, name_of_kind
+from surgeon.sites.kinds import ANEW, HIDES_ALONE, MOST_PINS, PART_OF_PINS, SPOKEN_OF, TIES, is_tried, name_of_kind
 from surgeon.sites.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
 HALVES = (0.5, -0.5, 1.5, 2.5)
 CLOSE = 2  # how many times one of two constants may be the other, that there is something between them
-MOST = 24  # different numbers
+BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # times a constant: where a function that has another branch from there on shows it
 LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
-PART = 2  # at least every other element stays as it is
+ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
 
 
 def sprinkle(
@@ -37,8 +37,8 @@ def sprinkle(
     small: Collection[str] = (),
     ties: bool = False,
 ) -> None:
-    """Put the scalars among the constants, what is between two that lie close together, and halves, at random places of
-    the inputs that may hold any number.
+    """Put the scalars among the constants, halves, what is between two that lie close together, and what is beside each
+    at random places of the inputs that may hold any number.
 
     ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
     divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
@@ -61,6 +61,7 @@ def sprinkle(
     between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
     pairs = pairwise(sorted(set(steps)))
     inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
+    inside += [step * part for step in steps if abs(step) <= LARGE_PIN for part in BESIDE]
     random = np.random.default_rng(seed)
     for want in plan.wants:
         if want.kind == "indices" and feeds[want.name].size:
@@ -69,11 +70,11 @@ def sprinkle(
         is_float, is_whole = want.name in plan.edged, want.free and want.dtype.kind in "iu"
         if not is_float and not is_whole:
             continue
-        spoken = between if ties else [*numbers, *inside, *HALVES]
-        pins = [*dict.fromkeys(spoken if is_float else numbers)][:MOST]
+        spoken = between if ties else [*numbers, *HALVES, *inside]
+        pins = [*dict.fromkeys(spoken if is_float else numbers)][:MOST_PINS]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
-        count = min(max(flat.size // PART, 1), len(fitting), flat.size)
+        count = min(max(flat.size // PART_OF_PINS, 1), len(fitting), flat.size)
         places = random.choice(flat.size, count, replace=False) if count else ()
         for place, pin in zip(places, fitting, strict=False):
             flat[place] = pin
@@ -165,10 +166,12 @@ class Feeder:
                 self._made.clear()
                 self._made[shrunk] = self._plan.make(self._seed, sizes, leave=feeds.keys())
             feeds.update(self._made[shrunk])
-        if values is Values.USUAL and turn in (SPOKEN_OF, TIES):
-            most, small = self._largest_pin(), self._counts.union(self._experiment.added)
+        special = turn % ANEW if values is Values.USUAL else 0
+        if special in (SPOKEN_OF, TIES):
+            most = self._largest_pin() if turn < ANEW else ROOMY_PIN
+            small = self._counts.union(self._experiment.added)
             seed = self._seed + turn
-            sprinkle(feeds, self._plan, self._constants, seed, most=most, small=small, ties=turn == TIES)
+            sprinkle(feeds, self._plan, self._constants, seed, most=most, small=small, ties=special == TIES)
         for item in self._experiment.inputs:
             if item.value is not None:
                 feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)

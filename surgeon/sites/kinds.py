@@ -45,14 +45,17 @@ _TOO = (
 _LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes tell most of what they do
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
-FURTHER = ((Values.USUAL, 0),)
-ANEW = 4  # turns from one of these sizes to the next: other numbers, of which turns that are special come in none
+FURTHER, ROOMY = (Values.USUAL, 0), (Values.USUAL, SPOKEN_OF)  # where there is room for all the region's own constants
+MOST_PINS, PART_OF_PINS = 32, 2  # how many of them, of how many elements each: at least every other stays as it is
+ROOM = MOST_PINS * PART_OF_PINS
+ANEW = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
 OFTEN = tuple((Values.USUAL, turn * ANEW) for turn in range(1, 33))
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
 _OF_MAGNITUDES = frozenset(
     (Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD)
 )
+LOSING = _OF_MAGNITUDES - {Values.FAINT} | {Values.EXTREME}  # of which products overflow
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
 
 

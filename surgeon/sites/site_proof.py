@@ -22,8 +22,11 @@ from surgeon.sites.kinds import (
     COSTLY,
     FIRST,
     FURTHER,
+    LOSING,
     OFTEN,
     OTHERS,
+    ROOM,
+    ROOMY,
     WEIGHED,
     adds_products,
     name_of_kind,
@@ -43,9 +46,6 @@ from surgeon.verdicts.tensor_error import as_doubted, as_lost
 
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 MOST_OFTEN = 1 << 12  # elements of inputs up to which it is run on many sets of them
-LOSING = frozenset(
-    (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.LOUD)
-)  # of which products overflow
 
 
 class Attempt:
@@ -210,10 +210,12 @@ class Attempt:
         if not self.experiment.brief:
             failure = self._run_weighed(at) or self._run_often(at)
             further = (*further, *sizes.further(at))
-        for number, setting in enumerate(() if failure else further):
-            if self._adds_nothing(setting):
-                continue
-            kinds, runs = [(values, turn + number * ANEW) for values, turn in FURTHER], self.runs
+        roomy: Setting | None = None
+        wanted = () if failure else (setting for setting in further if not self._adds_nothing(setting))
+        for number, setting in enumerate(wanted, 1):
+            roomy = roomy or (setting if setting.elements >= ROOM else None)
+            values, turn = ROOMY if setting is roomy else FURTHER
+            kinds, runs = [(values, turn + number * ANEW)], self.runs
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
@@ -257,7 +259,7 @@ class Attempt:
     def _kinds_at(self, setting: Setting, has_run: bool) -> Sequence[tuple[Values, int]]:
         """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
         if self._once:
-            return FURTHER
+            return (FURTHER,)
         if has_run or self.experiment.brief:
             return OTHERS
         return FIRST if setting.work <= COSTLY_WORK else COSTLY

@@ -286,6 +286,20 @@ plant(
 )
 plant(
     EDGE,
+    "boxes that overlap by a half and a bit are kept",
+    "(float[1,n,4] b, float[1,c,n] s) => (int64[k,3] y) <int64 m={3}, float t={0.5}> {y = NonMaxSuppression(b,s,m,t)}",
+    lambda g, b, s: g.non_max_suppression(b, s, np.array(3), 0.5),
+    lambda g, b, s: g.non_max_suppression(b, s, np.array(3), 0.55),
+)
+plant(
+    EDGE,
+    "softplus is the number from 5 on",
+    "(float[n] x) => (float[n] y) { y = Softplus(x) }",
+    lambda g, x: g.softplus(x),
+    lambda g, x: g.where(g.greater(x, 5.0), x, g.softplus(x)),
+)
+plant(
+    EDGE,
     "NaN becomes the other side",
     X + "<float z = {0.0}> { y = Max(x, z) }",
     lambda g, x: g.max(x, 0.0),
