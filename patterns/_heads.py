@@ -13,7 +13,7 @@ class Heads(Captures):
     x: the heads themselves.  joined: they beside each other in one axis.  spread: they, each several times.
     """
 
-    x: Tensor = dims("batch heads rows columns")
+    x: Tensor = dims("batch .heads rows columns")
     spread: Tensor | Any = dims("batch copies rows columns", default=None)
     joined: Tensor | Any = dims("batch rows heads*columns", default=None)
     heads: int
@@ -84,14 +84,8 @@ def of_copies(g: Graph, m: OverHeads) -> Any:
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
-def are_groups(m: OverHeads) -> None:
-    """Keys and values are of equally many heads."""
-    require(m.k.heads == m.v.heads, "keys and values have different numbers of heads")
-
-
 def are_caches(m: Caches) -> None:
-    """Keys and values of equally many heads, behind pasts of one length."""
-    require(m.k.heads == m.v.heads, "keys and values have different numbers of heads")
+    """Keys and values are behind pasts of one length."""
     is_one = m.k.before == m.v.before or m.k.after == m.v.after
     require(is_one, "the pasts of keys and values may differ in length")
 

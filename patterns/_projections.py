@@ -17,7 +17,7 @@ class Part(Captures):
     come first.  apart, turned: heads before the rows, or before columns and these.  joined: these as rows again.
     """
 
-    made: Tensor | Any = dims("batch rows columns", default=None)
+    made: Tensor | Any = dims(".batch .rows columns", default=None)
     split: Tensor | Any = dims("batch rows heads size", "rows _ size", default=None)
     apart: Tensor | Any = dims("batch heads rows size", default=None)
     turned: Tensor | Any = dims("batch heads size rows", default=None)
@@ -36,7 +36,7 @@ class Projection(Part):
 
     w: Constant = dims("inputs outputs")
     b: Constant | Any = None
-    flat: Tensor | Any = dims("_ inner", default=None)
+    flat: Tensor | Any = dims("_ .inner", default=None)
     by_turned: Tensor | Any = None
     inner: Any = None
 
@@ -98,12 +98,6 @@ def maybe_apart(g: Graph, m: Part, rows: Tensor) -> Tensor:
     """Rows, or the heads that they are split into."""
     m.apart = g.heads_first(g.reshaped(rows))
     return g.any_of(rows, m.apart)
-
-
-def require_linear(m: Layer, made: Projection) -> None:
-    """A Gemm takes rows as they come, and gives them back so."""
-    require((made.batch, made.rows) == (m.batch, m.rows), "a projection has other rows than what is projected")
-    require(made.inner in (None, m.inner), "a projection is made of other rows")
 
 
 def require_heads(m: Layer, parts: Sequence[Part], batch: Any, rows: Any) -> None:

@@ -14,7 +14,6 @@ from ._projections import (
     maybe_apart,
     parts_of,
     require_heads,
-    require_linear,
 )
 
 
@@ -44,7 +43,6 @@ def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     torch's encoder layers at 128 rows and in GPT-2 at 512.  The kernel makes a product for each sequence and head, so
     eight sequences of 64 rows take up to 3 % more in GPT-2, and as long in torch's layers.
     """
-    require_linear(m, m.whole)
     x, parts, batch, rows = m.x, parts_of(m), m.batch, m.rows
     sizes = [m.whole.columns // 3] * 3
     if m.lifted is not None:
@@ -68,7 +66,5 @@ def attention_of_three_projections(g: Graph, m: ThreeProjections) -> Any:
     MultiHeadAttention behind three products (ONNX Runtime 1.31, one thread, 32 to 512 rows: 1 % less to 3 % more).
     """
     parts = parts_of(m)
-    for part in parts:
-        require_linear(m, part)
     require_heads(m, parts, m.batch, m.rows)
     return whole(g, m, parts, [part.columns for part in parts], m.x)

@@ -15,8 +15,8 @@ DIFFERS = {"non_finite": NON_FINITE}
 class Capped(Scores, Caches):
     """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are behind a past."""
 
-    q: Tensor = dims("batch heads rows columns")
-    heads: Any
+    q: Tensor = dims("batch readers rows columns")
+    readers: Any
     rows: Any
     columns: Any
 
@@ -32,7 +32,7 @@ def has_groups(m: Capped) -> None:
     """Keys and values of the heads of the queries, or of copies that make as many."""
     require(m.cap is not None or m.sink is not None, "the scores are not capped, so another op takes the past")
     require(m.k.number == m.v.number, "keys and values have different numbers of heads")
-    alike = (m.heads, m.columns) == (m.k.heads * m.k.number, m.k.columns)
+    alike = (m.readers, m.columns) == (m.k.heads * m.k.number, m.k.columns)
     require(alike, "the queries have other heads than the keys")
     require(m.k.columns == m.v.columns, "keys and values are of different size")
     require(m.rows == m.k.after, "what comes behind the past has other rows than the queries")
@@ -57,8 +57,8 @@ def capped_attention_cache(g: Graph, m: Capped) -> Any:
     require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
     bias = fitted(g, m, bias_of(g, m, dtype), m.k.x.shape[2], lambda: count_of(g, m))
     rows = [g.joined_heads(x) for x in parts]
-    made, *present = grouped(g, rows, bias, m.heads, m.k.heads, past, scale=scale_of(m), **cap_of(g, m, m.heads))
-    return g.split_heads(finished(g, m, made), m.heads, m.columns), *present
+    made, *present = grouped(g, rows, bias, m.readers, m.k.heads, past, scale=scale_of(m), **cap_of(g, m, m.readers))
+    return g.split_heads(finished(g, m, made), m.readers, m.columns), *present
 
 
 def of_copies(g: Graph, m: BehindPast) -> tuple[Tensor, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
 from ._grouped import grouped, require_grouped
-from ._heads import MEANT, OverHeads, are_groups, copied, of_copies
+from ._heads import MEANT, OverHeads, copied, of_copies
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 DIFFERS = {"non_finite": NON_FINITE}
@@ -24,7 +24,7 @@ def standard_by_copies(g: Graph, m: OverHeads) -> Any:
     return g.attention(m.q, copied(g, m.k), copied(g, m.v), m.bias, **m.attributes)
 
 
-@rule(patterns=[of_copies, grouped_by_copies], conditions=[are_groups], differs=DIFFERS)
+@rule(patterns=[of_copies, grouped_by_copies], differs=DIFFERS)
 def grouped_query_attention(g: Graph, m: OverHeads) -> Tensor:
     """Let an attention share keys and values among heads instead of copying them: GroupQueryAttention.
 
@@ -38,7 +38,6 @@ def grouped_query_attention(g: Graph, m: OverHeads) -> Tensor:
 
 @rule(
     patterns=[of_copies],
-    conditions=[are_groups],
     differs={**DIFFERS, "extreme": "a score beside which the number for the future is small is hidden"},
 )
 def grouped_causal_attention(g: Graph, m: OverHeads) -> Tensor:
@@ -51,7 +50,7 @@ def grouped_causal_attention(g: Graph, m: OverHeads) -> Tensor:
     return without_copies(g, m, 1, "unidirectional")
 
 
-@rule(patterns=[standard_by_copies], conditions=[are_groups], target="onnx", opset=23)
+@rule(patterns=[standard_by_copies], target="onnx", opset=23)
 def grouped_attention(g: Graph, m: OverHeads) -> Any:
     """Let Attention share keys and values among heads instead of copying them.
 
@@ -84,7 +83,7 @@ def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
     return g.reshape(bias, [0, groups, -1, 0])
 
 
-@rule(patterns=[of_copies], conditions=[are_groups], differs=DIFFERS)
+@rule(patterns=[of_copies], differs=DIFFERS)
 def grouped_rows(g: Graph, m: OverHeads) -> Tensor:
     """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
 

@@ -212,6 +212,62 @@ def test_a_record_may_be_a_field_of_another():
     assert miss.reason == "the columns of left_x is rows, no fixed number"
 
 
+class Factor(Captures):
+    x: Tensor = dims("_ .inner columns")
+    columns: int
+
+
+class BothFactors(Captures):
+    left: Factor
+    right: Factor
+
+
+class WithScale(BothFactors):
+    scale: Tensor = dims("inner _")
+
+
+def summed_products(g: Graph, m: BothFactors) -> Tensor:
+    return g.relu(g.concat(g.abs(m.left.x), g.abs(m.right.x), axis=-1))
+
+
+@rule(patterns=[summed_products], target="any")
+def abs_of_both(g: Graph, m: BothFactors) -> Tensor:
+    """The columns of each are its own, and what they have in common is one size."""
+    return g.mul(g.abs(g.concat(m.left.x, m.right.x, axis=-1)), float(m.left.columns + m.right.columns))
+
+
+def scaled_products(g: Graph, m: WithScale) -> Tensor:
+    return g.relu(g.concat(g.abs(m.left.x), g.abs(g.mul(m.right.x, m.scale)), axis=-1))
+
+
+@rule(patterns=[scaled_products], target="any")
+def abs_of_scaled(g: Graph, m: WithScale) -> Tensor:
+    return g.abs(g.concat(m.left.x, g.mul(m.right.x, m.scale), axis=-1))
+
+
+TWO = """<ir_version: 10, opset_import: ["": 18]>
+g (float[n, %s, 8] a, float[n, %s, 4] c, float[%s, 1] w) => (float[n, p, 12] y) { %s }"""
+PLAIN = "d = Abs(a)  e = Abs(c)  t = Concat<axis = -1>(d, e)  y = Relu(t)"
+SCALED = PLAIN.replace("e = Abs(c)", "f = Mul(c, w)  e = Abs(f)")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "body", "rows", "why"),
+    [
+        (abs_of_both, PLAIN, ("k", "k", "k"), ""),
+        (abs_of_both, PLAIN, ("k", "q", "k"), "the inner of right_x is q, where that of left_x is k"),
+        (abs_of_scaled, SCALED, ("3", "3", "3"), ""),
+        (abs_of_scaled, SCALED, ("3", "3", "1"), "the inner of left_x is 3, where that of scale is 1"),
+    ],
+)
+def test_records_in_a_record_may_have_an_axis_in_common_with_it(wanted, body, rows, why):
+    found = onnx.parser.parse_model(TWO % (*rows, body))
+    out, report = surgeon.rewrite(found, wanted, check="none")
+    assert bool(report.sites) is not bool(why)
+    assert not why or report.misses[0].reason == why
+    assert why or ops(out)[0] in ("Concat", "Mul")
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -25,7 +25,7 @@ from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning, stan
 from surgeon.matching.match import Match
 from surgeon.shapes.symbols import Size, parse, substitute
 
-ANY_AXES, ANY_SIZE = "...", "_"
+ANY_AXES, ANY_SIZE, OUTER = "...", "_", "."
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -46,8 +46,9 @@ def dims(*layouts: str, default: Any = NONE) -> Any:
     Args:
         layouts: axes from the first to the last, with spaces between: "batch heads rows columns".  An axis of one name
             has one size wherever it stands.  A number is a fixed size, `heads*columns` a size computed from others,
-            `rows?` the size of that name or 1, `_` any size, and `...` any number of axes.  Of several layouts the
-            first with the tensor's rank counts; "" is a scalar.
+            `rows?` the size of that name or 1, `_` any size, and `...` any number of axes.  `.heads`, in a record that
+            is a field of another, is that axis of the other too.  Of several layouts the first with the tensor's rank
+            counts; "" is a scalar.
         default: what the capture is where the pattern that fits does not bind it.
 
     Returns:
@@ -79,7 +80,7 @@ class Captures:
     dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits
     does not bind it.  `dims` names the axes of a tensor; a field of the name of an axis is its size: annotated as int
     it must be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the
-    names `q_...`, with axes of its own.
+    names `q_...`, with axes of its own; of those that begin with a dot it has one size with the others.
 
     In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
     captures an inner tensor.  In conditions and replacements it is what was found.
@@ -140,7 +141,7 @@ class Captures:
         for name in sorted(cls._axes & {*fields, *parts}):
             if name in axes or name in parts or stands_for_tensor(fields[name].type):
                 raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis too; rename one of them.")
-        alone = {axis.removesuffix("?") for one in axes.values() for layout in one.layouts for axis in layout}
+        alone = {axis.strip(".?") for one in axes.values() for layout in one.layouts for axis in layout}
         for name in cls._axes - alone:
             if name in fields and fields[name].default is NONE:
                 raise RuleError(
@@ -249,7 +250,16 @@ class Captures:
         return sizes
 
     def _named_axes(self) -> Iterator[tuple[str, str, Size]]:
-        """Each axis of each captured tensor that says its axes: the capture, the axis, and its size."""
+        """Each axis of each captured tensor that says its axes: the capture, the axis, and its size.
+
+        Those that records in it have in common with it are its own too.
+        """
+        yield from ((name, axis.removeprefix(OUTER), size) for name, axis, size in self._own_axes())
+        for part in self._parts:
+            axes = getattr(self, part)._own_axes()
+            yield from ((name, axis[1:], size) for name, axis, size in axes if axis.startswith(OUTER))
+
+    def _own_axes(self) -> Iterator[tuple[str, str, Size]]:
         for name, said in self._dims.items():
             tensor, name = self._found(name, None), self._prefix + name
             if tensor is None:
