@@ -1,9 +1,9 @@
-"""Attention of queries, keys and values that are cut out of one projection, as patterns look for it."""
+"""Attention of queries, keys and values that are parts of one projection, or are one each, as patterns look for it."""
 
 from typing import Any
 
 from surgeon import Graph
-from ._projections import OneProjection, attend, linear, maybe_apart, parts_of
+from ._projections import OneProjection, ThreeProjections, attend, linear, maybe_apart, parts_of
 
 
 def cut_in_three(g: Graph, m: OneProjection) -> Any:
@@ -44,3 +44,9 @@ def cut_rows_first(g: Graph, m: OneProjection) -> Any:
         part.joined = g.any_of(g.joined_heads(part.apart), g.reshaped(g.transpose(part.turned, perm=[0, 3, 1, 2])))
         found.append(g.any_of(part.joined, part.apart))
     return attend(g, m, *found)
+
+
+def by_three(g: Graph, m: ThreeProjections) -> Any:
+    """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
+    k, v = (maybe_apart(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
+    return attend(g, m, linear(g, m.x, m.q), k, v)

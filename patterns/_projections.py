@@ -68,6 +68,14 @@ class OneProjection(Layer):
     lifted: Tensor | Any = dims("1 batch rows 3 _", default=None)
 
 
+class ThreeProjections(Layer):
+    """Attention of three projections of one tensor."""
+
+    q: Projection
+    k: Projection
+    v: Projection
+
+
 def linear(g: Graph, x: Tensor, m: Projection) -> Tensor:
     """x @ w, perhaps + b, perhaps as a Gemm of the rows of all batches, w perhaps transposed."""
     product = g.matmul(x, m.w)

@@ -3,32 +3,9 @@
 from typing import Any
 
 from surgeon import Graph, rule
-from ._cuts import cut_along_an_axis, cut_in_three, cut_rows_first
+from ._cuts import by_three, cut_along_an_axis, cut_in_three, cut_rows_first
 from ._packed import whole
-from ._projections import (
-    Layer,
-    OneProjection,
-    Projection,
-    attend,
-    linear,
-    maybe_apart,
-    parts_of,
-    require_heads,
-)
-
-
-class ThreeProjections(Layer):
-    """Attention of three projections of one tensor."""
-
-    q: Projection
-    k: Projection
-    v: Projection
-
-
-def by_three(g: Graph, m: ThreeProjections) -> Any:
-    """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
-    k, v = (maybe_apart(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
-    return attend(g, m, linear(g, m.x, m.q), k, v)
+from ._projections import OneProjection, ThreeProjections, parts_of, require_heads
 
 
 @rule(patterns=[cut_in_three, cut_along_an_axis, cut_rows_first])
