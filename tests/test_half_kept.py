@@ -1,5 +1,8 @@
 """What a conversion keeps in the old dtype by what runs, formulas and kernels say."""
 
+import subprocess
+import sys
+
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -147,6 +150,20 @@ def test_an_op_without_a_half_kernel_on_the_provider_is_kept(ep, ops):
     assert ops <= set(told)
     assert "provider has no kernel for Det in float16" in told["Det"]
     assert "Det" not in {item.op for item in converted(model(body, head, weights=weights))[1].kept}
+
+
+@pytest.mark.parametrize(("order", "kept_ones"), [([1, 0, 2], ["MatMul"]), ([1, 2, 0], ["MatMul"]), ([0, 2, 1], [])])
+def test_a_product_that_would_end_onnx_runtime_is_kept(order, kept_ones):
+    """Its optimiser merges the Transpose into the product, and has no kernel for that in float16."""
+    shape = [(5, 4, 4)[axis] for axis in order]
+    text = f"a = Tanh(x) t = Transpose<perm = {order}>(a) y = MatMul(t, w)"
+    made = model(text, f"(float[5, 4, 4] x) => (float[{shape[0]}, {shape[1]}, 3] y)")
+    made.graph.initializer.append(numpy_helper.from_array(np.ones((shape[2], 3), np.float32), "w"))
+    half, report = converted(made, keep=["auto"])
+    assert [item.op for item in report.kept] == kept_ones
+    assert [item.op for item in surgeon.convert(made, ep="cuda")[1].kept] == []
+    program = "import sys, onnxruntime; onnxruntime.InferenceSession(sys.stdin.buffer.read())"
+    subprocess.run([sys.executable, "-c", program], input=half.SerializeToString(), check=True)
 
 
 def test_what_the_target_does_not_take_in_half_precision_is_kept():

@@ -23,7 +23,7 @@ from surgeon.precision.evidence import Evidence
 from surgeon.precision.fills import SMALL, Fills, misfit
 from surgeon.precision.gauging import Tensor
 from surgeon.precision.keeping import AUTO, asked, place_of
-from surgeon.precision.kernels import without_kernel
+from surgeon.precision.kernels import merged_in_vain, without_kernel
 from surgeon.precision.result import ConvertReport, Kept
 from surgeon.precision.trying import Trying
 from surgeon.precision.typing import mistypings
@@ -77,6 +77,9 @@ class Conversion:
                 self._keeping.keep(place, "asked", reason)
             if settings.provider is not None:
                 for place, reason in without_kernel(wiring, settings.provider).items():
+                    self._keeping.keep(place, "kernel", reason)
+            elif settings.decides:
+                for place, reason in merged_in_vain(wiring).items():
                     self._keeping.keep(place, "kernel", reason)
             trying = Trying(original, model.skeleton, self._change, settings.options, io=settings.io)
             ranges = trying.run(_measured(wiring) if settings.decides else ()) if settings.check else {}

@@ -1,6 +1,11 @@
-"""Which nodes an execution provider has no kernel for in the new dtype, or its runtime does not take so."""
+"""Which nodes an execution provider has no kernel for in the new dtype, or its runtime does not take so, or ends by."""
+
+from collections.abc import Iterator
+
+from onnx import TensorProto
 
 from surgeon.indexing.scope import Node, split_op
+from surgeon.ops.records import record
 from surgeon.ops.schemas import schema
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.wiring import Wiring
@@ -29,6 +34,30 @@ def without_kernel(wiring: Wiring, provider: str) -> dict[Place, str]:
             broken = set(limits.of(node, halves)) - set(limits.of(node))
             found.update((place_of(node), told) for told, _ in sorted(broken)[:1])
     return found
+
+
+def merged_in_vain(wiring: Wiring) -> dict[Place, str]:
+    """The products of matrices that ONNX Runtime's CPU provider ends its process by in float16, each with the reason.
+
+    Its optimiser takes a Transpose that brings the first axis among the last two into the product behind it
+    (`transBatchA` of FusedMatMul), for which it has a kernel in float32 alone; so in onnxruntime 1.23.2 and in 1.32.
+    """
+    if wiring.change.new != TensorProto.FLOAT16:
+        return {}
+    merged = (node for node in wiring.nodes() if wiring.ports[node].takes and any(_brings_first_axis(node)))
+    why = "ONNX Runtime merges it with the Transpose before it, which ends its process in float16"
+    return {place_of(node): why for node in merged}
+
+
+def _brings_first_axis(node: Node) -> Iterator[bool]:
+    """For each factor of a product of matrices whether a node before it puts the axes 1, 2, ... first, and 0 behind."""
+    known = record(node.op)
+    for place in known.factors or () if known.product == "matrices" else ():
+        maker = node.scope.producers.get(node.inputs[place])
+        order = maker.attribute("perm") if maker is not None else None
+        if order is not None and len(order.ints) > 2:
+            lead = len(order.ints) - 2
+            yield list(order.ints[:lead]) == [*range(1, lead + 1)]
 
 
 def _has(wiring: Wiring, kernels: Kernels, node: Node) -> bool:
