@@ -209,13 +209,17 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
     is proved or left alone by the rule, and 1 where something fails or cannot be told.
     """
-    from surgeon.console.manual import print_list, print_manual
+    from surgeon.console.manual import print_list, print_manual, print_tail
     from surgeon.rules.catalogue import all_rules, flat, groups, resolve
+    from surgeon.rules.tails import TAILS
 
     if name is None:
         if prove:
             raise UsageError("Say which rules to prove, as in: surgeon rules gelu --prove.")
         print_list(all_rules(), groups(), sys.stdout)
+        return
+    if name in TAILS and not prove:
+        print_tail(name, sys.stdout)
         return
     found = flat(resolve(name))
     if prove and not _prove_rules(found, targets, custom_ops):

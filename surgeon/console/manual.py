@@ -1,10 +1,12 @@
 """The printed manual: the list of all rules, and one rule."""
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from surgeon.console.console import console_for
 from surgeon.rules.rule import Rule
+from surgeon.rules.tails import TAILS
 from surgeon.telling.manual import manual_lines, summary, targets_text
 
 
@@ -30,14 +32,16 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
         for rule in rules:
             table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
         console.print(table)
-    if groups:
+    tails = {name: tail.summary for name, tail in TAILS.items()}
+    named = {"tails of detectors": tails, "groups": {name: ", ".join(members) for name, members in groups.items()}}
+    for title_of_all, rows in named.items() if files else ():
         console.print()
-        console.print(Text("groups", style="bold"))
+        console.print(Text(title_of_all, style="bold"))
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(min_width=width + 2, overflow="fold")
         table.add_column(overflow="fold")
-        for name, members in groups.items():
-            table.add_row(f"  {name}", ", ".join(members))
+        for name, words in rows.items():
+            table.add_row(f"  {name}", words)
         console.print(table)
     if not files:
         console.print("No rule pack is installed.")
@@ -51,3 +55,22 @@ def print_manual(rule: Rule, stream: TextIO) -> None:
     for line in manual_lines(rule):
         heading = bool(line) and not line.startswith(" ")
         console.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
+
+
+def print_tail(name: str, stream: TextIO) -> None:
+    """Print the manual of a tail of a detector."""
+    from surgeon.edits.detector_tails import TAILS as EDITS
+
+    tail = TAILS[name]
+    console = console_for(stream)
+    console.print(name, style="bold")
+    console.print(f"  {tail.summary}", soft_wrap=True)
+    about = (
+        "It is an edit, since it changes what the model answers: the head is found by structure, the tail is put "
+        "behind it, held against the original in numpy, and the rules run over what comes of it.",
+        f"With settings, as thresholds: surgeon append IN OUT {tail.kind}.",
+        *([f"Only for --target {tail.target}."] if tail.target else []),
+    )
+    manual = (inspect.getdoc(EDITS[tail.kind]) or "").partition("\n\nExamples:")[0]
+    for text in (*about, *manual.splitlines()):
+        console.print(f"  {text}" if text else "", soft_wrap=True)

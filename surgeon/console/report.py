@@ -13,6 +13,7 @@ from surgeon.telling.misses import help_line, silent_rules, told_lines
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import (
     NOT_COVERED,
+    edited_lines,
     error_words,
     layers_words,
     outcome_words,
@@ -141,6 +142,8 @@ def _print_summary(console: "Console", report: Report) -> None:
     line = titled(console)
 
     console.print()
+    for name, words in edited_lines(report.edited) if report.edited is not None else ():
+        line(name, f" {clean(words)}")
     if report.upgrade is not None:
         for name, words in upgrade_lines(report.upgrade):
             line(name, words)
@@ -164,8 +167,7 @@ def _print_summary(console: "Console", report: Report) -> None:
 def _written_words(report: Report) -> str:
     if not report.written:
         return "nothing"
-    same = not report.sites and report.upgrade is None
-    return f"{report.output}{' (the same bytes as the input)' if same else ''}"
+    return f"{report.output}{' (the same bytes as the input)' if report.is_unchanged else ''}"
 
 
 def print_upgrade(done: Upgrade, stream: TextIO, *, written: bool) -> None:

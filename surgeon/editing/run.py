@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -110,6 +110,29 @@ def _refuse_misuse(
     require_output(in_memory, output, dry_run)
 
 
+@contextmanager
+def edited(
+    source: Written,
+    edits: Sequence[Edit],
+    output: str | os.PathLike[str] | None,
+    *,
+    check: Checking,
+    require_proof: bool,
+    options: CheckOptions,
+) -> Iterator[tuple[Written, EditReport]]:
+    """The edited model for the time of something else, in memory or as a file that is gone when the context is left.
+
+    output: where what comes of it is to go.  Raises as `edit`.
+    """
+    run = _Run(None if output is None else Path(os.fspath(output)), check, require_proof, options)
+    run.report = EditReport(label(source), str(output or ""))
+    started = time.perf_counter()
+    with ExitStack() as stack:
+        made = run.between(source, edits, stack)
+        run.report.seconds = time.perf_counter() - started
+        yield made, run.report
+
+
 class _Run:
     """One run of edits over a model."""
 
@@ -131,14 +154,18 @@ class _Run:
                 draft = self._apply(model, stage)
                 is_last = number == len(stages) - 1
                 patch = draft.patch(self.output, whole=not is_last or self.data not in ("auto", "copy"))
-                first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
-                self.report.skeletons = first, draft.skeleton
-                self.report.nodes = len(first.graph.node), len(draft.graph.node)
                 if not is_last:
                     source = self._between(draft, patch, source, stack)
                 else:
                     return self._finish(draft, patch, source)
         raise AssertionError("there is a last stage")
+
+    def between(self, source: Written, edits: Sequence[Edit], stack: ExitStack) -> Written:
+        """Apply the edits as `go` does, and leave the last stage as those before it."""
+        for stage in _stages(edits):
+            draft = self._apply(stack.enter_context(Model.open(source)), stage)
+            source = self._between(draft, draft.patch(self.output, whole=True), source, stack)
+        return source
 
     def _apply(self, model: Model, edits: Sequence[Edit]) -> ModelDraft:
         draft = ModelDraft(model)
@@ -146,6 +173,9 @@ class _Run:
             self.report.edits.append(Done(item, tuple(item.apply(draft))))
             draft.changed()
         draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused, and none is made
+        first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
+        self.report.skeletons = first, draft.skeleton
+        self.report.nodes = len(first.graph.node), len(draft.graph.node)
         return draft
 
     def _between(self, draft: ModelDraft, patch: Patch, source: Written, stack: ExitStack) -> Written:

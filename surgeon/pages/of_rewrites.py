@@ -34,6 +34,7 @@ from surgeon.telling.rewrites import (
     NOT_COVERED,
     allowed_texts,
     deviation_text,
+    edited_lines,
     error_words,
     layers_words,
     outcome_words,
@@ -85,6 +86,7 @@ def of_report(report: Report, paper: Paper) -> Markup:
 def _head(report: Report) -> Iterator[tuple[str, Content]]:
     yield "model", code(report.source) if report.source else ""
     yield "target", report.target if report.ep is None else f"{report.target} ({report.ep})"
+    yield from edited_lines(report.edited) if report.edited is not None else ()
     yield from upgrade_lines(report.upgrade) if report.upgrade is not None else ()
     constants = " ({:,} → {:,} of them Constants)".format(*report.constants) if any(report.constants) else ""
     yield "nodes", f"{report.nodes_before:,} → {report.nodes_after:,}{constants}"

@@ -16,6 +16,7 @@ from surgeon.splicing.splice import Step
 from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
+    from surgeon.editing.result import EditReport
     from surgeon.sites.proof import SiteProof
     from surgeon.upgrading.result import Upgrade
     from surgeon.verdicts.compare import OutputError
@@ -227,6 +228,8 @@ class Report(Displayed):
         constants: Constant nodes before and after.
         upgrade: of the opset, before the rules ran.
         not_upgraded: why there was none although it was asked for, "" where that is not so.
+        tails: names among the rules that stand for an edit, as "nms".
+        edited: what that edit did before the rules ran, None where none was asked for.
 
     Examples:
         >>> import surgeon
@@ -251,6 +254,8 @@ class Report(Displayed):
     constants: tuple[int, int] = (0, 0)
     upgrade: "Upgrade | None" = None
     not_upgraded: str = ""
+    tails: tuple[str, ...] = ()
+    edited: "EditReport | None" = None
 
     @property
     def outcome(self) -> str:
@@ -261,11 +266,15 @@ class Report(Displayed):
         found = {site.outcome for site in (*self.sites, *self.rolled_back)}
         if self.check is not None:
             found.add(self.check.outcome.value)
-        if self.upgrade is not None:
-            found.add(self.upgrade.outcome)
+        found.update(one.outcome for one in (self.upgrade, self.edited) if one is not None)
         return next(
             (outcome for outcome in ("failed", "unproved", "unchecked", "proved") if outcome in found), "unchanged"
         )
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the model is what it was."""
+        return not self.sites and self.upgrade is None and self.edited is None
 
     @property
     def proved(self) -> bool:
@@ -286,12 +295,13 @@ class Report(Displayed):
             for site in self.sites
             if site.proof is not None and site.outcome == "unproved"
         ]
-        wholes = (self.upgrade.check if self.upgrade is not None else None, self.check)
+        wholes = (*(one.check for one in (self.edited, self.upgrade) if one is not None), self.check)
         return found + [one.reason for one in wholes if one is not None and one.outcome is Outcome.UNPROVED]
 
     def knows(self, name: str) -> bool:
         """Whether rules were asked for under this name, or a rule of this name was run."""
-        return name in self.selection or any(name.rpartition(":")[2] in rules for rules in self.selection.values())
+        inner = name.rpartition(":")[2]
+        return name in (*self.selection, *self.tails) or any(inner in rules for rules in self.selection.values())
 
     def count(self, name: str, *, rolled_back: bool = False) -> int:
         """How often the rules that were asked for under this name fired, or else the rule of this name or file:name.
@@ -299,6 +309,8 @@ class Report(Displayed):
         Of several rules that chained at a site, the one that fired most often there counts.  rolled_back: of the sites
         that were rolled back, in place of those that stand.
         """
+        if name in self.tails:
+            return int(self.edited is not None and not rolled_back)
         rules = self.selection.get(name, (name.rpartition(":")[2],))
         sites = self.rolled_back if rolled_back else self.sites
         return sum(max((fired for rule, fired in site.fired.items() if rule in rules), default=0) for site in sites)
@@ -306,7 +318,8 @@ class Report(Displayed):
     @property
     def counts(self) -> dict[str, int]:
         """How often each rule fired at the sites that stand."""
-        found = {rule: 0 for rules in self.selection.values() for rule in rules}
+        found = {name: self.count(name) for name in self.tails}
+        found |= {rule: 0 for rules in self.selection.values() for rule in rules}
         for site in self.sites:
             for rule, fired in site.fired.items():
                 found[rule] = found.get(rule, 0) + fired
@@ -325,6 +338,7 @@ class Report(Displayed):
             "nodes_before": self.nodes_before,
             "nodes_after": self.nodes_after,
             "constants": list(self.constants),
+            **({} if self.edited is None else {"edited": self.edited.to_dict()}),
             "upgrade": None if self.upgrade is None else self.upgrade.to_dict(),
             "not_upgraded": self.not_upgraded,
             "counts": self.counts,

@@ -28,6 +28,7 @@ from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.inline import inline_rules
 from surgeon.rules.rule import Rule
+from surgeon.rules.tails import without_tails
 
 if TYPE_CHECKING:
     from surgeon.upgrading.result import Upgrade
@@ -64,6 +65,7 @@ def rewrite(
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
         rules: rule objects, local functions, or names as at the command line: "gelu", "./my_rules.py", "ort,-softmax".
+            The tail of a detector, as "nms", is an edit that is done first (`Report.edited`).
         inline: local functions whose calls are written out before the rules run, by name ("domain::Name") or "all".
         output: the path to write, for a source that is a path.
         target: where the model is to run: "ort", "onnx", "tensorrt", "contrib", "decomposed", or one that is installed.
@@ -162,6 +164,11 @@ class _Settings:
         if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
             raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
 
+    def told_edit(self) -> dict[str, Any]:
+        """How an edit before the rules is done."""
+        check = "none" if self.check == "none" or self.dry_run else "auto"
+        return {"target": self.target, "check": check, "require_proof": self.require_proof, "options": self.options}
+
     def watched(self) -> Progress | None:
         """What the run tells its progress: with the first rewrite, proofs get ready while the rest is matched."""
         if self.dry_run or self.check not in ("sites", "both"):
@@ -184,27 +191,36 @@ class _Settings:
 def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Report]:
     """Rewrite a file or a ModelProto."""
     clock = Clock()
-    with clock.phase("read"):
-        needs_rules = not settings.inline or bool(rules)
-        selection = resolve(rules, approximate=settings.approximate) if needs_rules else {}
-        model = Model.open(source)
     is_file = not isinstance(source, onnx.ModelProto)
+    original: Written = Path(os.fspath(source)) if is_file else source
     with ExitStack() as stack:
-        stack.enter_context(model)
-        original = Path(os.fspath(source)) if is_file else source
+        with clock.phase("read"):
+            rules, tails = without_tails(rules)
+            needs_rules = not (settings.inline or tails) or bool(rules)
+            selection = resolve(rules, approximate=settings.approximate) if needs_rules else {}
+            before = stack.enter_context(Model.open(original))
+        edited = None
+        if tails:
+            from surgeon.rewriting.tails import with_tail  # not at the top: few rewrites edit
+
+            with clock.phase("edit"):
+                told = settings.told_edit()
+                original, edited = with_tail(tails[0], original, settings.output, stack, **told)
+        model = stack.enter_context(Model.open(original)) if tails else before
         over, not_upgraded = _attempt(model, original, selection, settings, clock, stack)
         run = over.run
         names = {name: tuple(rule.name for rule in found) for name, found in (over.first | selection).items()}
         report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
         report.seconds, report.ep = clock.seconds, settings.ep
         report.upgrade, report.not_upgraded = over.upgrade, not_upgraded
+        report.tails, report.edited = tuple(tails), edited
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
         check_expected(report, settings.expect)
         if settings.dry_run:
-            model.check_data()  # as saving would
+            before.check_data()  # as saving would
             return source, report
 
         def write(patch: Patch, inspect: Inspect) -> Any:
@@ -214,7 +230,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
                     inspect(made)
                     return made
                 to = settings.output
-                model.check_unchanged()
+                before.check_unchanged()
                 save(over.model, patch, to, external_data=settings.external_data, force=settings.force, check=inspect)
                 report.written = True
                 return to
@@ -356,7 +372,7 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple
     """A gs.Graph goes in and out through gs's own export and import, which keep what gs keeps."""
 
     def back(result: Any, report: Report) -> gs.Graph:
-        is_same = not report.sites and report.upgrade is None
+        is_same = report.is_unchanged
         return source if settings.dry_run or is_same else gs.import_onnx(result)
 
     try:

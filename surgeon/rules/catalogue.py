@@ -15,6 +15,7 @@ from surgeon.listing import like
 from surgeon.packs import points
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.rule import Rule
+from surgeon.rules.tails import TAILS, no_rule
 
 Named = str | Rule | LocalFunction
 _Names = Mapping[str, Sequence[str]]
@@ -191,6 +192,8 @@ def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
 
 
 def _unknown(name: str) -> str:
+    if name in TAILS:
+        return no_rule(name)
     names = {rule.name for _, _, rule in all_rules()}
     names |= {module.rpartition(".")[2] for modules in packs().values() for module in modules}
     names |= groups().keys()

@@ -13,6 +13,7 @@ from surgeon.upgrading.result import Upgrade
 from surgeon.verdicts.side_by_side import side_by_side
 
 if TYPE_CHECKING:
+    from surgeon.editing.result import EditReport
     from surgeon.sites.proof import SiteProof
     from surgeon.verdicts.compare import OutputError
     from surgeon.verdicts.judge import Deviation
@@ -70,6 +71,8 @@ def outcome_words(report: Report) -> str:
     if report.outcome == "unchanged":
         return "nothing matched"
     words: list[str] = []
+    if report.edited is not None and report.edited.check is not None:
+        words.append(f"the edit {_check_words(report.edited.check)}")
     if report.upgrade is not None and report.upgrade.check is not None:
         words.append(f"the upgrade {_check_words(report.upgrade.check)}")
     if report.proofs or report.rolled_back:
@@ -163,6 +166,13 @@ def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:
         yield "" if place else "edited", f"{told} (x{count:,})"
     if done.functions:
         yield "functions", f" raised too: {', '.join(done.functions)}"
+
+
+def edited_lines(done: "EditReport") -> Iterator[tuple[str, str]]:
+    """What the edit before the rules did, line by line: a title, empty where it goes on, and words."""
+    for one in done.edits:
+        for place, sentence in enumerate(one.said):
+            yield "" if place else one.edit.flag, sentence
 
 
 def layers_words(layers: "Layers") -> str:

@@ -1,0 +1,49 @@
+"""Tails of detectors that are named as rules are: the edit that puts one behind a model before the rules run."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+from surgeon.editing.result import EditReport
+from surgeon.editing.run import edited
+from surgeon.edits.detector_tails import detector_tail
+from surgeon.errors import CheckFailed, UsageError
+from surgeon.file.save import Written
+from surgeon.file.source import label
+from surgeon.models.options import CheckOptions
+from surgeon.rewriting.result import Report
+from surgeon.rules.tails import TAILS
+
+
+def with_tail(
+    name: str,
+    source: Written,
+    output: Path | None,
+    stack: ExitStack,
+    *,
+    target: str,
+    check: Literal["auto", "none"],
+    require_proof: bool,
+    options: CheckOptions,
+) -> tuple[Written, EditReport]:
+    """The model with a tail, and what was done; a file of it is gone when the stack is left.
+
+    output: where the rewritten model is to go.  Raises UsageError where the tail is for another target, or the model is
+    no detector whose head can be told; else as `surgeon.edit`.
+    """
+    tail = TAILS[name]
+    if tail.target and tail.target != target:
+        raise UsageError(f"{name} is a plugin of TensorRT's, and the target is {target}: give --target {tail.target}.")
+    try:
+        edits = detector_tail(source, tail.kind)
+    except UsageError as error:
+        told = str(error).rstrip(".")
+        raise UsageError(f"{told}; the command that takes these is surgeon append IN OUT {tail.kind}.") from None
+    run = edited(source, edits, output, check=check, require_proof=require_proof, options=options)
+    try:
+        return stack.enter_context(run)
+    except CheckFailed as error:
+        report = Report(label(source), str(output or ""), target, {}, tails=(name,))
+        report.edited = error.report if isinstance(error.report, EditReport) else None
+        error.report = report
+        raise
