@@ -51,6 +51,7 @@ def wanting(proof):
 UNMADE = {
     "deform_conv": {"torchvision", "mmcv", "plugin"},
     "group_norm": {"by_instances", "by_moments"},
+    "group_norm_plugin": {"by_instances", "by_moments"},
     "group_norm_silu": {"behind_instances", "behind_moments"},
     "instance_norm": {"with_scale_behind"},
     "l2_norm": {"floored"},
@@ -89,7 +90,7 @@ BY_EXPORTS = {
     "reshaped_transpose",
     *("det", "dft", "stft", "col2im", "qlinear_conv", "bit_shift"),  # sizes that must fit, and attributes
     *("split_to_sequence", "sequence_construct"),  # what is no tensor
-    *("scatter_elements", "scatter_nd"),  # reductions, by name
+    *("scatter_elements", "scatter_nd", "scatter_plugin"),  # reductions, by name
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
 NO_KERNEL = "no kernel"

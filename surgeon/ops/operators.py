@@ -202,6 +202,9 @@ _PLUGINS = (
     *each("mmcv::MMCVModulatedDeformConv2d trt.plugins::ModulatedDeformConv2d", product="windows", weight=3,
           reads_places=True),
     *each("torchvision::roi_align mmcv::MMCVRoiAlign mmdeploy::MMCVRoiAlign", reads_places=True, boxes=1),
+    Op("trt.plugins::GroupNormalizationPlugin", same=True, norm=1, adds_up=True, squares=True, channels=(1, 2)),
+    Op("trt.plugins::InstanceNormalization_TRT", same=True, norm=2, adds_up=True, squares=True),
+    Op("trt.plugins::ScatterElements", same=True, carries=(0, 2), exact=True, lookups=(Lookup(1, 0, "axis"),)),
     Op("trt.plugins::ROIAlign_TRT", reads_places=True, boxes=1, lookups=(Lookup(2, 0),)),
 )  # fmt: skip
 

@@ -19,6 +19,7 @@ from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import DEFORMABLE
 from surgeon.running.disentangled import tensorrt_disentangled_attention
 from surgeon.running.erf import Array, erf
+from surgeon.running.plugin_norms import PLUGIN_NORMS
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
 from surgeon.running.resizing import RESIZING
@@ -359,6 +360,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
     **CONVOLUTIONS,
     **DEFORMABLE,
+    **PLUGIN_NORMS,
     **POOLINGS,
     **RECURRENT,
     **RESIZING,
