@@ -1,6 +1,6 @@
 """Norms and scatterings as TensorRT's plugins compute them, in numpy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -62,7 +62,7 @@ def tensorrt_scatter_elements(
     return found
 
 
-PLUGIN_NORMS = {
+PLUGIN_NORMS: dict[tuple[str, str], Callable[..., Any]] = {
     ("trt.plugins", "GroupNormalizationPlugin"): tensorrt_group_norm,
     ("trt.plugins", "InstanceNormalization_TRT"): tensorrt_instance_norm,
     ("trt.plugins", "ScatterElements"): tensorrt_scatter_elements,
