@@ -53,6 +53,7 @@ LISTED = {
     "matching.algebra": (LAWS, "Add Div Exp Mul Sigmoid Sub Tanh"),
     "matching.needs": (LAWS, "Mul Sigmoid Tanh"),
     "matching.recording": (BUILT, "CastLike"),
+    "searches.quantized": (FOUND, "DequantizeLinear GlobalMaxPool MaxPool QuantizeLinear Relu"),
     "sites.preparing": (BUILT, "Identity"),
     "inputs.wishes": (RULE, "Add Concat Expand GRU Gather LSTM Min Mul RNN Range Reshape RotaryEmbedding"),
     "rules.bodies": (BUILT, "CastLike"),

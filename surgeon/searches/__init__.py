@@ -9,6 +9,7 @@ from surgeon.searches.folding import constant_subgraphs
 from surgeon.searches.gathers import gathers_in_order
 from surgeon.searches.idle import neutral_arithmetic, unread_nodes
 from surgeon.searches.placeholders import unnamed_arguments
+from surgeon.searches.quantized import quantized_already
 from surgeon.searches.repeats import repeated_nodes
 from surgeon.searches.whole_casts import whole_casts
 
@@ -25,6 +26,7 @@ __all__ = [
     "neutral_arithmetic",
     "never_true",
     "one_sided",
+    "quantized_already",
     "repeated_nodes",
     "standard_body",
     "unnamed_arguments",
