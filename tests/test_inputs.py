@@ -279,6 +279,17 @@ def test_sizes_follow_names_and_each_other() -> None:
     assert picture["x"].shape == (2, 3, 32, 32)
 
 
+def test_sound_is_as_long_as_its_input_is_called() -> None:
+    """Where the name of the dimension tells nothing; of three samples most models of sound make no frame."""
+    model = read(
+        "g (float[batch, N] waveforms, int64[batch] waveforms_lens) => (float[batch, N] y, int64[batch] z) "
+        "{ y = Relu(waveforms)  z = Identity(waveforms_lens) }"
+    )
+    assert make(model)["waveforms"].shape == (2, 1600)
+    model.graph.input[0].name = model.graph.node[0].input[0] = "features"
+    assert make(model)["features"].shape == (2, 3)
+
+
 def test_an_unknown_dimension_is_refused_with_the_known_ones() -> None:
     """A slip in a dimension's name must not pass unnoticed."""
     with pytest.raises(UsageError, match=r"No input has a free dimension 'bacth': choose among 'batch'\."):

@@ -260,6 +260,24 @@ class TestRules:
         assert left == ["Identity", "Identity"]
         assert "no kernel for ai.onnx::Selu in bfloat16 at opset 22; choose --ep" in report.misses[0].reason
 
+    def test_where_the_target_has_no_other_provider_doubles_are_told_to_become_floats(self):
+        """Not to choose ONNX Runtime's own for a model that TensorRT is to run."""
+        model = parse(
+            '<ir_version: 8, opset_import: ["" : 17, "mylib" : 1]> g (double[n, 4] x) => (double[n, 4] y) '
+            "{ y = mylib.rectify(x) }"
+        )
+
+        @rule(patterns=[lambda g, x: g.op("mylib::rectify", x)], target="onnx")
+        def rectified(g, x):
+            return g.relu(x)
+
+        for settings in ({"target": "tensorrt"}, {"target": "onnx", "ep": "tensorrt"}):
+            _, report = run(model, rectified, check="none", **settings)
+            assert "no kernel for ai.onnx::Relu in double" in report.misses[0].reason
+            is_for_tensorrt = settings["target"] == "tensorrt"
+            assert ("choose --ep" in report.misses[0].reason) != is_for_tensorrt
+            assert ("surgeon convert IN OUT --from float64" in report.misses[0].reason) == is_for_tensorrt
+
     def test_a_coarse_body_is_a_kernel_to_lose(self):
         """What it runs is not given up for what no kernel runs, and it is not written."""
         constants = "<float[4] s = {1, 1, 1, 1}>"

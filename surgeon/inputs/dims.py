@@ -46,19 +46,22 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class FreeDim:
-    """A free dimension and where it is first seen: axis of an input of some rank and element type."""
+    """A free dimension and where it is first seen: axis of an input of some rank, element type and name."""
 
     key: str
     axis: int
     rank: int
     elem_type: int
+    owner: str = ""
 
     def kind(self) -> str:
-        """What the dimension counts: by its name, else by its place."""
+        """What the dimension counts: by its name, else by its place, and of sound by the name of the input."""
         if (kind := kind_of(self.key)) != "other":
             return kind
         if self.axis == 0:
             return "batch"
+        if self.axis == self.rank - 1 and kind_of(self.owner) == "audio":
+            return "audio"
         if self.elem_type in _FLOATS:
             return "image" if self.rank == 4 and self.axis >= 2 else "other"
         return "sequence"
@@ -100,7 +103,7 @@ def free_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, FreeDim]:
         dims = input_dims(value)
         for axis, key in enumerate(dims):
             if isinstance(key, str) and key not in found:
-                found[key] = FreeDim(key, axis, len(dims), value.type.tensor_type.elem_type)
+                found[key] = FreeDim(key, axis, len(dims), value.type.tensor_type.elem_type, value.name)
     return found
 
 

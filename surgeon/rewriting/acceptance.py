@@ -4,7 +4,7 @@ The rewrite and its explanation accept by this one function.  Replacements are m
 alike, and held against the schemas.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,7 +35,7 @@ from surgeon.shapes.facts import spelled
 from surgeon.shapes.indexed import shapes_of
 from surgeon.splicing.fragment import Fragment, Ref, build, call_with_captures
 from surgeon.splicing.splice import Splicer, import_version
-from surgeon.target import target_of
+from surgeon.target import Provider, target_of
 
 T = TypeVar("T")
 NOTHING, DTYPES, SHAPES = range(3)
@@ -61,9 +61,11 @@ class Workshop:
     at the values of a weight, say, nothing is kept.
     """
 
-    def __init__(self, index: Index, provider: str | None = None) -> None:
-        """provider: the execution provider that is to run what is made, None for any."""
-        self._index, self._provider = index, provider
+    def __init__(
+        self, index: Index, provider: str | None = None, among: Collection[Provider] | None = None
+    ) -> None:
+        """provider: the execution provider that is to run what is made, None for any.  among: others of the target."""
+        self._index, self._provider, self._among = index, provider, among
         self._said: dict[Any, _Sayings] = {}
         self._run: dict[Any, NoKernel | None] = {}
         self._checked: dict[Any, tuple[Fragment, NoKernel | None]] = {}  # keeps alive what it knows by id
@@ -149,7 +151,7 @@ class Workshop:
         wired = tuple([(node.kind, node.inputs) for node in fragment.nodes])
         key = (wired, tuple(known.values()), scope.opset, id(scope.versions))
         if key not in self._run:
-            self._run[key] = lacking_kernel(self._provider, nodes, known, scope.versions)
+            self._run[key] = lacking_kernel(self._provider, nodes, known, scope.versions, among=self._among)
         return self._run[key]
 
 
@@ -224,7 +226,8 @@ class Acceptance:
         """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
         provider = provider_of(target, ep)
         limits = limits_for(target, index)
-        return cls(index, target, Workshop(index, provider), splicer or Splicer(index), provider, limits)
+        workshop = Workshop(index, provider, target_of(target).providers or None)
+        return cls(index, target, workshop, splicer or Splicer(index), provider, limits)
 
     def replacement(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """What to write in place of a match: by the plan's form, else by the first other one that will do.

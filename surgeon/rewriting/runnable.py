@@ -3,7 +3,7 @@
 What is not known never stands in the way: dtypes that nothing tells, ops of domains without schemas, local functions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from onnx import NodeProto
@@ -17,7 +17,7 @@ from surgeon.running.kernels import Kernels, variables
 from surgeon.shapes.indexed import shapes_of
 from surgeon.splicing.fragment import Fragment, Ref
 from surgeon.splicing.splice import import_version
-from surgeon.target import provider, target_of
+from surgeon.target import Provider, provider, target_of
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
@@ -54,10 +54,11 @@ def lacking_kernel(
     versions: Mapping[str, int],
     *,
     is_there: bool = False,
+    among: Collection[Provider] | None = None,
 ) -> NoKernel | None:
     """The first of nodes, in order, that a provider cannot run.  dtypes: of tensors, by name; versions: by domain.
 
-    is_there: the model has them already, so that whatever runs them will do.
+    is_there: the model has them already, so that whatever runs them will do.  among: what may be chosen in its place.
     """
     kernels = Kernels.of(provider)
     known: dict[str, int | None] = dict(dtypes)
@@ -69,7 +70,7 @@ def lacking_kernel(
             continue
         types = variables(version, map(known.get, node.input), map(known.get, node.output))
         runs = is_there and kernels.runs(node.domain, node.op_type, opset, types)
-        told = "" if runs else kernels.missing(node.domain, node.op_type, opset, types)
+        told = "" if runs else kernels.missing(node.domain, node.op_type, opset, types, among)
         if told:
             raised = kernels.raised(node.domain, node.op_type, opset, types)
             return NoKernel(node.op_type, told, raised)

@@ -11,19 +11,20 @@ loading one-node models), and its CPU provider casts float16 to float around a n
 Such a node runs, but where the body is too coarse (COARSE_BODIES) nothing is to be written that needs it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from typing import Any, NamedTuple, Self
 
-from onnx import defs
+from onnx import TensorProto, defs
 
 from surgeon.errors import UsageError
 from surgeon.ops.schemas import Schema, schema, type_string
 from surgeon.target import ANY_FLOAT, Provider, beside, provider
 
 CPU = "cpu"
+FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
 DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml")
 NEWEST = 2**31 - 1
 FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
@@ -140,16 +141,25 @@ class Kernels:
             return False
         return self.runs(domain, op, opset, dtypes)
 
-    def missing(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> str:
-        """What the provider lacks for a node that a rule would write, as a clause with advice; empty where it suits."""
+    def missing(
+        self, domain: str, op: str, opset: int, dtypes: Dtypes, among: Collection[Provider] | None = None
+    ) -> str:
+        """What the provider lacks for a node that a rule would write, as a clause with advice; empty where it suits.
+
+        among: the providers that may be chosen in its place, by default those beside it.
+        """
         asked = domain, op, opset, dtypes
         if self.suits(*asked):
             return ""
         kinds = dict.fromkeys(_types(dtypes).values())
         told = [kind for kind in kinds if kind in FLOATS] or list(kinds)
         what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
-        others = [one.name for one in self.others() if Kernels(one.name, _shipped(one.name)).suits(*asked)]
+        known = self.others() if among is None else [one for one in among if one.name != self.name]
+        others = [one.name for one in known if Kernels(one.name, _shipped(one.name)).suits(*asked)]
         hint = f"; choose --ep {' or '.join(others)}" if others else ""
+        narrow = {name: FLOAT if dtype == DOUBLE else dtype for name, dtype in dtypes.items()}
+        if not others and narrow != dtypes and self.suits(domain, op, opset, narrow):
+            hint = "; it has one in float32 (surgeon convert IN OUT --from float64 --to float32)"
         at = "" if domain else f" at opset {opset}"
         return f"{self.full_title} has no kernel for {what}{at}{hint}"
 
