@@ -61,7 +61,7 @@ def cum_prod(g: Graph, m: Running) -> Tensor:
     if m.attributes.get("reverse"):
         parts.reverse()
     if m.attributes.get("exclusive"):
-        ones = g.expand(np.array(1, m.x.dtype), g.shape(parts[0]))
+        ones = g.expand(g.literal(np.array(1, m.x.dtype)), g.shape(parts[0]))
         parts = [ones, *parts[:-1]]
     made = parts[:1]
     for part in parts[1:]:

@@ -62,7 +62,7 @@ def ones_for(g: Graph, offset: Tensor, weight: Tensor, offset_group: int) -> Ten
     require(all(isinstance(size, int) for size in weight.shape[1:]), "the size of the kernel is unknown")
     require(offset.dtype is not None, "the dtype of the offsets is unknown")
     half = g.slice(offset, [0], [offset_group * prod(weight.shape[2:])], [1])
-    return g.expand(np.ones(1, offset.dtype), g.shape(half))
+    return g.expand(g.literal(np.ones(1, offset.dtype)), g.shape(half))
 
 
 @rule(patterns=[torchvision, mmcv], target="onnx", opset=19, differs=DIFFERS)

@@ -39,6 +39,6 @@ def max_unpool(g: Graph, m: Picked) -> Tensor:
     ]
     shape = [*m.x.shape[:2], *sizes]
     flat = np.array([-1], np.int64)
-    zeros = g.expand(np.array(0, m.x.dtype), np.array([prod(shape)], np.int64))
+    zeros = g.expand(g.literal(np.array(0, m.x.dtype)), np.array([prod(shape)], np.int64))
     made = g.scatter_elements(zeros, g.reshape(m.places, flat), g.reshape(m.x, flat), axis=0)
     return g.reshape(made, np.array(shape))

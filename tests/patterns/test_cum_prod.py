@@ -15,6 +15,8 @@ FIRES = [
                      "int64 a = {-1}", 26)),
     Case(cum_prod, "of integers, each without itself", target="tensorrt",
          model=graph("y = CumProd<exclusive = 1>(x, a)", "(int32[4, n] x) => (int32[4, n] y)", "int64 a = {0}", 26)),
+    Case(cum_prod, "of doubles, each without itself", target="tensorrt",
+         model=graph("y = CumProd<exclusive = 1>(x, a)", "(double[n, 5] x) => (double[n, 5] y)", "int64 a = {1}", 26)),
     Case(cum_prod, "of free length", target="tensorrt",
          model=graph("y = CumProd(x, a)", "(float[n, 5] x) => (float[n, 5] y)", "int64 a = {0}", 26)),
     Case(cum_prod, "of free length, from the end, each without itself", target="tensorrt",

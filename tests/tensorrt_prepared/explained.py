@@ -26,7 +26,7 @@ REASONS = (
     (r"wants (?:the )?(?:axes|axis|scales|depth|frame_step) to be", HELD),
     (r"tells sizes or axes", HELD),
     (r"^ai\.onnx::(?:Col2Im|MelWeightMatrix|Upsample)", HELD),
-    (r"^ai\.onnx::CumProd", "its axis is an input, or it goes over doubles without each itself"),
+    (r"^ai\.onnx::CumProd", "its axis is an input"),
     (r"^ai\.onnx::DFT", "its length or axis is an input, or it goes back from one side"),
     (r"^ai\.onnx::MaxUnpool", "the size of its result is told by a further input"),
     (r"^ai\.onnx::(?:Resize): .*(?:scales to be|modes nearest|of all axes|without antialias)", HELD),
