@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-
-REACH = {"linear": 1, "cubic": 2}
-INFINITE = {"non_finite": "of one infinite element a product makes NaN where its weight is 0"}
+from ._resizing import INFINITE, REACH, table, word
 
 
 class Resized(Captures):
@@ -35,31 +33,6 @@ class Resized(Captures):
                 require(isinstance(size, int), "a size is free, and scales are told")
                 found.append((axis % self.x.rank, int(np.floor(np.float32(value) * np.float32(size))), value))
         return found
-
-
-def cubic_weights(distance: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
-    """Keys' cubic convolution (IEEE ASSP 29, 1981, eq. 15)."""
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
-
-
-def table(size: int, count: int, scale: float, cubic: float | None, *, excludes: bool) -> np.ndarray[Any, Any]:
-    """What each element of an axis adds to each new one: [new, old], rows that sum to 1.
-
-    excludes: elements beyond an edge do not count; else the edge stands for them.
-    """
-    squeezed = min(scale, 1.0)
-    places = (np.arange(count) + 0.5) / scale - 0.5
-    wide = 0 if excludes else int(np.ceil(2 / squeezed)) + 1
-    elements = np.arange(-wide, size + wide)
-    distance = abs(elements - places[:, None]) * squeezed
-    weights = np.maximum(0, 1 - distance) if cubic is None else cubic_weights(distance, cubic)
-    inside: np.ndarray[Any, Any] = np.zeros((count, size))
-    for column, element in enumerate(np.clip(elements, 0, size - 1).tolist()):
-        inside[:, element] += weights[:, column]
-    inside /= inside.sum(axis=1, keepdims=True)
-    return inside
 
 
 def table_of_free_size(g: Graph, x: Tensor, axis: int, count: int) -> Tensor:
@@ -90,13 +63,12 @@ def resized_by_products(g: Graph, m: Resized) -> Tensor:
     Numerics: rounding only.
     """
     settings = m.attributes
-    mode: Any = settings.get("mode", "nearest")
-    mode = mode.decode() if isinstance(mode, bytes) else mode
+    mode = word(settings, "mode", "nearest")
     require(mode in REACH, f"it is for the modes linear and cubic alone, and here is {mode}")
-    place: Any = settings.get("coordinate_transformation_mode", "half_pixel")
-    require(place in ("half_pixel", b"half_pixel"), "its places are not those of half a pixel")
-    policy: Any = settings.get("keep_aspect_ratio_policy", "stretch")
-    require(policy in ("stretch", b"stretch"), "it keeps the ratio of the sides")
+    place = word(settings, "coordinate_transformation_mode", "half_pixel")
+    require(place == "half_pixel", "its places are not those of half a pixel")
+    policy = word(settings, "keep_aspect_ratio_policy", "stretch")
+    require(policy == "stretch", "it keeps the ratio of the sides")
     require(m.x.rank is not None and m.x.dtype is not None, "the rank or the dtype of x is unknown")
     made, last = m.x, m.x.rank - 1
     for axis, count, scale in m.changes():
@@ -108,7 +80,9 @@ def resized_by_products(g: Graph, m: Resized) -> Tensor:
             weights = table_of_free_size(g, m.x, axis, count)
         else:
             cubic = None if mode == "linear" else settings.get("cubic_coeff_a", -0.75)
-            weights = g.literal(table(m.x.shape[axis], count, scale, cubic, excludes=excludes).astype(m.x.dtype))
+            places, squeezed = (np.arange(count) + 0.5) / scale - 0.5, min(scale, 1.0)
+            made_by = table(m.x.shape[axis], places, squeezed, cubic, excludes=excludes)
+            weights = g.literal(made_by.astype(m.x.dtype))
         made = g.matmul(made, g.transpose(weights, perm=[1, 0])) if axis == last else g.matmul(weights, made)
     require(made is not m.x, "no size changes")
     return made

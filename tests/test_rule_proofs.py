@@ -91,6 +91,7 @@ BY_EXPORTS = {
     *("det", "dft", "stft", "col2im", "qlinear_conv", "bit_shift"),  # sizes that must fit, and attributes
     *("split_to_sequence", "sequence_construct"),  # what is no tensor
     *("scatter_elements", "scatter_nd", "scatter_plugin"),  # reductions, by name
+    *("resized_by_products", "resized_elsewhere", "resized_axes"),  # constants that are told
     *("requantized", "quantized_once"),  # integers, and scales that are stored
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }

@@ -94,6 +94,12 @@ class NodeFacts:
             return True
         return self.limits.index.constants.is_constant(scope, name) or self.limits.shapes.value(scope, name) is not None
 
+    def constant(self, position: int) -> bool:
+        """Whether an input is a constant, as far as is known."""
+        return self.has(position) and self.limits.index.constants.is_constant(
+            self.node.scope, self.node.inputs[position]
+        )
+
     def number(self, position: int) -> float | None:
         """The number that an input holds, where it is a constant of one."""
         if not self.has(position):

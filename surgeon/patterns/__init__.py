@@ -157,6 +157,8 @@ GROUPS = {
         "max_unpool",
         "training_batch_norm",
         "resized_by_products",
+        "resized_elsewhere",
+        "resized_axes",
         "max_roi_pool",
         "eye_like",
         "slice_axes",

@@ -1,6 +1,6 @@
 """What TensorRT's parser does not take of the ops that it reads, as its documentation says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from surgeon.diagnosis.limits import Limit, NodeFacts
 from surgeon.ops.records import WITH_BODIES, named
@@ -102,10 +102,19 @@ def _resize(site: NodeFacts) -> Found:
     axes = site.attribute("axes", None)
     if axes and site.has(2) and list(axes) != list(range(site.rank(0) or len(axes))):
         yield "TensorRT takes scales of all axes in order only", "write scales of 1 for the other axes"
+    if axes and site.constant(3) and _is_free_beside(site, axes):
+        yield "TensorRT takes fixed sizes of some axes only where the others are fixed", "tell the sizes of all axes"
     if site.attribute("antialias", 0):
         yield "TensorRT resizes without antialias only", ""
     if site.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         yield "TensorRT knows keep_aspect_ratio_policy=stretch only", ""
+
+
+def _is_free_beside(site: NodeFacts, axes: Sequence[int]) -> bool:
+    """Whether an axis of what is read that is not among these is free."""
+    shape = site.shape(0)
+    named = {axis % len(shape) for axis in axes} if shape else set()
+    return shape is not None and any(not isinstance(size, int) for at, size in enumerate(shape) if at not in named)
 
 
 def _scatter_nd(site: NodeFacts) -> Found:
