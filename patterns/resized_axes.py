@@ -14,7 +14,7 @@ class Named(Captures):
     x: Tensor
     scales: Constant | Any = None
     sizes: Tensor | Any = None
-    axes: list[int]
+    axes: list[int] | None = None
     attributes: dict[str, Any]
 
 
@@ -33,7 +33,8 @@ def resized_axes(g: Graph, m: Named) -> Tensor:
     """
     rank = m.x.rank
     require(rank is not None, "the rank of x is unknown")
-    axes = [axis % rank for axis in m.axes]
+    axes = [axis % rank for axis in m.axes or ()]
+    require(bool(axes), "its axes are not named, so it is of all")
     require(word(m.attributes, "keep_aspect_ratio_policy", "stretch") == "stretch", "it keeps the ratio of the sides")
     if m.sizes is None:
         require(m.scales is not None and m.scales.values.size == len(axes), "there is no scale for each axis named")
