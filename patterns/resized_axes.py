@@ -20,7 +20,8 @@ class Named(Captures):
 
 def resized(g: Graph, m: Named) -> Tensor:
     """Resize, its axes named."""
-    return g.resize(m.x, None, m.scales, m.sizes, axes=m.axes, **m.attributes)
+    made: Tensor = g.resize(m.x, None, m.scales, m.sizes, axes=m.axes, **m.attributes)  # type: ignore[arg-type]
+    return made
 
 
 @rule(patterns=[resized], target="any", opset=18, lacking=True)

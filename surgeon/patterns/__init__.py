@@ -132,6 +132,7 @@ GROUPS = {
     ),
     "tensorrt": (
         "mixed_layer_norm",
+        "narrow_celu",
         "counted_loops",
         "onnx",
         "qlinear_sums",
