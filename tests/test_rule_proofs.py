@@ -92,7 +92,7 @@ BY_EXPORTS = {
     *("split_to_sequence", "sequence_construct"),  # what is no tensor
     *("scatter_elements", "scatter_nd", "scatter_plugin"),  # reductions, by name
     *("resized_by_products", "resized_elsewhere", "resized_axes"),  # constants that are told
-    *("max_roi_pool", "reduced_truths", "mixed_layer_norm", "narrow_celu"),  # truths, and what few runtimes take or none
+    *("max_roi_pool", "reduced_truths", "mixed_layer_norm", "narrow_celu"),  # truths, and what few or none run
     *("requantized", "quantized_once"),  # integers, and scales that are stored
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
