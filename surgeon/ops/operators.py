@@ -93,7 +93,7 @@ _MADE = (
     *each("ArgMax ArgMin SequenceLength", places=True),
     Op("NonMaxSuppression", places=True, counts=(2,), overlaps=(0,)),
     Op("TopK", exact=True, further_places=True, counts=(1,)),
-    Op("Unique", further_places=True),
+    Op("Unique", further_places=True, foldable=True),
     *each("BlackmanWindow HammingWindow HannWindow", counts=(0,)),
     Op("MelWeightMatrix", foldable=True),
     *each("RandomNormal RandomUniform Multinomial Bernoulli", random="always"),

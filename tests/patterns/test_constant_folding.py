@@ -30,6 +30,7 @@ FIRES = [
     ),
     Case(constant_folding, "a fixed size", model("t = Shape(x) d = Gather(t, i) c = Cast<to = 1>(d) y = Div(x, c)")),
     Case(constant_folding, "parts of a weight", model("a, b = Split(w) c = Concat<axis = 0>(b, a) y = Add(x, c)")),
+    Case(constant_folding, "each number once", model("u, p, q, c = Unique(w) y = Add(x, u)")),
     Case(constant_folding, "a small mask", model("a = ConstantOfShape<value = float[1] {2}>(s) y = Add(x, a)")),
     Case(
         constant_folding,
