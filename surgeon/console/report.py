@@ -22,6 +22,7 @@ from surgeon.telling.rewrites import (
     scope_name,
     site_lines,
     site_words,
+    tail_words,
     tried_words,
     upgrade_lines,
 )
@@ -87,7 +88,10 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
         found = stand.get(name, [])
         times, undone = (sum(site.fired[name] for site in sites) for sites in (found, gone.get(name, [])))
         numbers = [f"{times:,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
-        table.add_row(name, *numbers, _where(found), style="" if found or undone else "dim")
+        where = tail_words(report) if name in report.tails else _where(found)
+        times_told = f"{report.count(name):,}" if name in report.tails else numbers[0]
+        is_dim = times_told == "0" and not undone
+        table.add_row(name, times_told, *numbers[1:], where, style="dim" if is_dim else "")
     if silent:
         numbers = ["0", *([""] if report.rolled_back else [])]
         table.add_row(f"{len(silent):,} others", *numbers, "surgeon explain says why", style="dim")

@@ -17,6 +17,7 @@ from surgeon.graph import Graph, Tensor
 from surgeon.running.suppression import detect, padded
 
 PLUGINS = "trt.plugins"  # the domain in which ONNX Runtime's TensorRT provider knows plugins
+EFFICIENT = f"{PLUGINS}::EfficientNMS_TRT"
 _MOST = 1 << 31
 
 
@@ -195,7 +196,7 @@ class AppendEfficientNms(AppendNms):
                 "plugin_version": "1",
             }
             rows = g.transpose(scores, perm=[0, 2, 1])
-            return list(g.op(f"{PLUGINS}::EfficientNMS_TRT", boxes, rows, outputs=4, **settings))
+            return list(g.op(EFFICIENT, boxes, rows, outputs=4, **settings))
 
         return build
 

@@ -6,13 +6,14 @@ from typing import Any
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
 from surgeon.edits.best_boxes import AppendBestBoxes, AppendBoxes
-from surgeon.edits.detections import AppendEfficientNms, AppendNms
-from surgeon.edits.found_heads import SIGMOID, SOFTMAX, FoundHead, find_head, head_of
+from surgeon.edits.detections import EFFICIENT, AppendEfficientNms, AppendNms
+from surgeon.edits.found_heads import SIGMOID, SOFTMAX, SUPPRESSES, FoundHead, find_head, head_of
 from surgeon.edits.head_splits import BACKGROUNDS, OfHead
 from surgeon.edits.heads import AppendSigmoid, AppendSoftmax
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
+from surgeon.models.exposing import needed
 
 TAILS: Mapping[str, type[OfHead]] = {
     "nms": AppendNms,
@@ -21,6 +22,20 @@ TAILS: Mapping[str, type[OfHead]] = {
     "boxes": AppendBoxes,
 }
 ACTIVATIONS = (SIGMOID, SOFTMAX)
+SUPPRESSING: Mapping[str, str] = {"nms": SUPPRESSES, "efficient-nms": EFFICIENT}
+"""By the tails that suppress boxes, the op that does it."""
+
+
+def has_tail(source: Source, tail: str) -> bool:
+    """Whether a model answers with a tail that suppresses boxes already, as `detector_tail` would have it answer."""
+    with Model.open(as_written(source)) as model:
+        draft = ModelDraft(model)
+        nodes = draft.index.main.by_op.get(SUPPRESSING.get(tail, ""), ())
+        names = [value.name for value in draft.graph.output]
+        made = {name for node in nodes for name in node.outputs}
+        return names[: len(TAILS[tail].ends)] == list(TAILS[tail].ends) and all(
+            not made.isdisjoint(needed(draft.graph, [name])[1] | {name}) for name in TAILS[tail].ends
+        )
 
 
 def detector_tail(

@@ -42,6 +42,7 @@ from surgeon.telling.rewrites import (
     rules_text,
     scope_name,
     site_lines,
+    tail_words,
     tried_words,
     upgrade_lines,
 )
@@ -113,7 +114,7 @@ def _rules(report: Report, silent: Iterable[str]) -> Markup:
             continue
         sites = [site for site in report.sites if name in site.rules]
         gone = sum(name in site.rules for site in report.rolled_back)
-        names = first_of([site.root for site in sites], FEW)
+        names = tail_words(report) if name in report.tails else first_of([site.root for site in sites], FEW)
         errors = [site.proof.worst for site in sites if site.proof is not None and site.proof.worst is not None]
         worst = max(errors, key=lambda error: error.severity, default=None)
         numbers = () if worst is None else side_by_side(worst.gap, worst.allowed)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from surgeon.editing.result import EditReport
 from surgeon.editing.run import edited
-from surgeon.edits.detector_tails import detector_tail
+from surgeon.edits.detector_tails import detector_tail, has_tail
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.save import Written
 from surgeon.file.source import label
@@ -25,8 +25,8 @@ def with_tail(
     check: Literal["auto", "none"],
     require_proof: bool,
     options: CheckOptions,
-) -> tuple[Written, EditReport]:
-    """The model with a tail, and what was done; a file of it is gone when the stack is left.
+) -> tuple[Written, EditReport | None]:
+    """The model with a tail, and what was done, None where it has one; a file of it is gone when the stack is left.
 
     output: where the rewritten model is to go.  Raises UsageError where the tail is for another target, or the model is
     no detector whose head can be told; else as `surgeon.edit`.
@@ -34,6 +34,8 @@ def with_tail(
     tail = TAILS[name]
     if tail.target and tail.target != target:
         raise UsageError(f"{name} is a plugin of TensorRT's, and the target is {target}: give --target {tail.target}.")
+    if has_tail(source, tail.kind):
+        return source, None
     try:
         edits = detector_tail(source, tail.kind)
     except UsageError as error:

@@ -88,7 +88,7 @@ def named_rules(report: Report) -> frozenset[str]:
 
 def silent_rules(report: Report) -> frozenset[str]:
     """Rules that were asked for among many, as a set, and that did nothing."""
-    return frozenset(report.counts) - _rules_that_wrote(report) - named_rules(report)
+    return frozenset(report.counts) - _rules_that_wrote(report) - named_rules(report) - {*report.tails}
 
 
 def _rules_that_wrote(report: Report) -> frozenset[str]:

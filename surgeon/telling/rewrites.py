@@ -168,6 +168,11 @@ def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:
         yield "functions", f" raised too: {', '.join(done.functions)}"
 
 
+def tail_words(report: Report) -> str:
+    """What became of the tail of a detector that was asked for among the rules."""
+    return "an edit, done before the rules" if report.edited is not None else "the model answers so already"
+
+
 def edited_lines(done: "EditReport") -> Iterator[tuple[str, str]]:
     """What the edit before the rules did, line by line: a title, empty where it goes on, and words."""
     for one in done.edits:

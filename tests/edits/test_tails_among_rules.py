@@ -54,6 +54,7 @@ def test_the_tail_is_proved_as_an_edit_and_rules_run_over_what_comes_of_it(sourc
     words = " ".join(done.output.split())
     assert "append-nms outputs 'boxes', 'scores', 'classes', 'batch' are the detections of 'corners' and" in words
     assert "PROVED the edit proved on" in words
+    assert "nms 1 an edit, done before the rules" in words
     made = onnx.load(out)
     assert answers(made) == ["boxes", "scores", "classes", "batch"]
     assert {"NonMaxSuppression", "Gelu"} <= set(ops(made))
@@ -144,6 +145,28 @@ def test_a_tail_that_answers_otherwise_is_not_written(source, tmp_path, monkeypa
         surgeon.rewrite(source, "nms", output=tmp_path / "out.onnx")
     assert caught.value.report.edited.outcome == "failed"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.onnx"]
+
+
+@pytest.mark.parametrize("name", ["nms", "efficient_nms"])
+def test_a_second_run_changes_nothing(name, tmp_path):
+    made, _ = surgeon.rewrite(SSD, name, target="tensorrt")
+    onnx.save(made, tmp_path / "once.onnx")
+    done = run("rewrite", tmp_path / "once.onnx", tmp_path / "twice.onnx", "--rules", name, "--target", "tensorrt")
+    assert done.exit_code == 0, done.output
+    assert f"{name} 0 the model answers so already" in " ".join(done.output.split())
+    assert (tmp_path / "once.onnx").read_bytes() == (tmp_path / "twice.onnx").read_bytes()
+
+
+def test_outputs_that_are_called_so_and_suppressed_nowhere_are_a_head():
+    raw = onnx.ModelProto()
+    raw.CopyFrom(SSD)
+    for value, name in zip(raw.graph.output, ("boxes", "scores"), strict=True):
+        for node in raw.graph.node:
+            node.output[:] = [name if each == value.name else each for each in node.output]
+        value.name = name
+    made, report = surgeon.rewrite(raw, "nms")
+    assert report.count("nms") == 1
+    assert len(answers(made)) == 4
 
 
 def test_a_dry_run_says_what_would_be_and_writes_nothing(source, tmp_path):
