@@ -38,8 +38,9 @@ def training_batch_norm(
     def mean_of(one: Tensor) -> Tensor:
         return g.div(g.reduce_sum(one, axes, keepdims=1), count)  # of an empty batch no number, as it is there
 
-    center = mean_of(wide)
-    apart = g.sub(wide, center)
+    first = mean_of(wide)
+    slip = mean_of(g.sub(wide, first))  # what rounding took of a mean far from zero
+    center, apart = g.add(first, slip), g.sub(g.sub(wide, first), slip)
     spread = mean_of(g.mul(apart, apart))
     shape = np.array([-1, *[1] * (x.rank - 2)])
 
