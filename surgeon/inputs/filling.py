@@ -11,6 +11,7 @@ from surgeon.inputs.edges import edge_values, normal
 from surgeon.inputs.masks import hidden, low_of
 from surgeon.inputs.requirements import (
     EDGES,
+    FAR_KINDS,
     MASKED_KINDS,
     MOST_CONDITIONS,
     POSITIVE_KINDS,
@@ -33,6 +34,7 @@ _WIDE = ((-10.0, 6.0), (3.0, 6.0), (8.0, 13.0))
 _WIDE_HALF = ((-10.0, 4.0), (3.0, 4.0), (5.0, 6.5))
 _WIDE_INTEGERS = 10.0
 _FAR_PART = 1 / 2  # of integers that are near the limits of their dtype
+_EXACT = 63  # bits of the integers that are drawn by magnitude
 _HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
 _SHUFFLED = 1 << 16  # elements up to which the places of some are the first of all, shuffled
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
@@ -80,7 +82,7 @@ class Filler:
         if self.tame or not self.shape or not math.prod(self.shape):
             return np.ones(self.shape, dtype=np.int64)
         if self.values in MASKED_KINDS or self.values is Values.GAPS:
-            return 1 - self._hidden()
+            return np.asarray((1 - self._hidden()) * self._truths())
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])
         if ones.ndim:
@@ -89,6 +91,15 @@ class Filler:
             ones = np.asarray(length if self.seed % 2 == 0 else ones)
         places = np.arange(length) if self.seed % 2 == 0 else np.arange(length)[::-1]
         return (places < ones[..., None]).astype(np.int64)
+
+    def _truths(self) -> np.ndarray:
+        """What is shown as: 1, or in one set of three, where all that is asked is whether it is 0, any other number."""
+        flags, bits = self.want.role.flags, 8 * self.want.dtype.itemsize
+        if self.want.dtype.kind not in "iu" or self.seed % 3 != 2 or not flags & {"truth"} or flags & {"bit", "scores"}:
+            return np.ones((), np.int64)
+        half = 1 << bits // 2  # which a cast to half of the bits loses
+        any_but_0 = [1, 2, half, half, *((-1, -2) if self.want.dtype.kind == "i" else ())]
+        return np.asarray(self.random.choice(np.array(any_but_0, np.int64), self.shape))
 
     def _indices(self, ascending: bool) -> np.ndarray:
         """Values that stay inside every table they index, what is added on the way included."""
@@ -169,10 +180,13 @@ class Filler:
     def _lengths(self) -> np.ndarray:
         """Between 1 and the smallest free dimension that may be a sequence; the first takes all of it.
 
-        A single one that something is compared with is 0 in some sets: it may say how long a loop runs.
+        A single one that something is compared with is 0 in some sets: it may say how long a loop runs.  What is
+        compared alone may be any number above 0.
         """
         if self.tame:
             return np.ones(self.shape, dtype=np.int64)
+        if self.values in FAR_KINDS:
+            return np.asarray(np.maximum(self._integers(), 1))
         longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
         is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
@@ -181,7 +195,7 @@ class Filler:
 
     def _compared(self) -> np.ndarray:
         """Around what integers are mostly compared with: 0 and 1, and in every other set some below and above."""
-        if self.values in WIDE_KINDS or self.values is Values.FAR:
+        if self.values in WIDE_KINDS or self.values in FAR_KINDS:
             return self._integers()
         below_too = self.want.signed and self.values is Values.USUAL and self.seed % 2 == 1
         return np.asarray(self.random.integers(-2 if below_too else 0, 3 if below_too else 2, self.shape))
@@ -244,16 +258,23 @@ class Filler:
         return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
 
     def _near_limits(self, made: np.ndarray, negative: bool) -> np.ndarray:
-        """Every other integer near the largest of its dtype or, where it may be negative, the least but one.
+        """Every other integer near the largest of its dtype or, where it may be negative, the least but one, one at it.
 
-        Not the least itself: divided by -1 it ends a process.
+        Not the least itself: divided by -1 it ends a process.  Of the others every other is of any magnitude, or equal
+        to a small one in half of its bits.
         """
         limits = np.iinfo(self.want.dtype)
+        bits = int(limits.max).bit_length()
         ends = np.where(self.random.random(self.shape) < (0.5 if negative else 0.0), -1, 1)
         below = self.random.integers(0, _PLAIN_INTEGERS, self.shape).astype(object)
+        below.reshape(-1)[self.seed % 2 : self.seed % 2 + 1] = 0
         near = ends * (int(limits.max) - below)
-        far = self.random.random(self.shape) < _FAR_PART
-        return np.where(far, near, made).astype(self.want.dtype)
+        large = np.exp2(self.random.uniform(0, min(bits, _EXACT) - 1, self.shape)).astype(np.int64).astype(object)
+        far = ends * np.where(self.random.random(self.shape) < 1 / 2, large, (1 << (bits + 1) // 2) + np.abs(made))
+        kind = self.random.random(self.shape)
+        kind.reshape(-1)[self.seed % 2 : self.seed % 2 + 1] = 0.0
+        whole = made.astype(object)
+        return np.where(kind < _FAR_PART, near, np.where(kind < _FAR_PART * 3 / 2, far, whole)).astype(self.want.dtype)
 
     def _wide(self) -> np.ndarray:
         """Floats over many orders of magnitude, exact zeros among them, both tails in the smallest of tensors."""

@@ -50,7 +50,8 @@ class InputPlan:
             kind = _kind(role, named, dtype, len(dims))
             if kind == "mask" and not names and dtype.name in FLOATS:
                 kind = "plain"
-            free = kind in ("plain", "compared") and not decides(scopes, entry.name, harmless)
+            is_measured = kind == "lengths" and named is None and "length" not in role.flags
+            free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
             wants.append(Want(entry.name, dtype, dims, role, named, self._conditions, kind, free, half))
             self._conditions += "condition" in role.flags
         self.wants = tuple(wants)
@@ -150,7 +151,7 @@ def _kind(role: Role, named: str | None, dtype: np.dtype, rank: int) -> str:
     if dtype.kind in "iu":
         if "condition" in flags:
             return "condition"
-        if named == "length" or "length" in flags:
+        if named == "length" or flags & {"length", "measured"}:
             return "lengths"
         if named == "position":
             return "positions"

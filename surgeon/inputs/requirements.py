@@ -52,8 +52,8 @@ class Values(enum.Enum):
     about one magnitude, 2e5 or in float16 2e4, and of one sign in each column: so are means of them.
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
-    same with integers near both ends of their dtype, where sums and products wrap; SUMMED: with
-    a few integers of which a sum still fits, and float32 holds none.
+    same with integers near both ends of their dtype, where sums and products wrap, and of every magnitude between;
+    SUMMED: with a few integers of which a sum still fits, and float32 holds none.
 
     HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
     with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
@@ -98,6 +98,7 @@ class Values(enum.Enum):
 
 WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
 POSITIVE_KINDS = frozenset((Values.UNSIGNED, Values.WIDE_POSITIVE, Values.TAME))
+FAR_KINDS = (Values.FAR, Values.LIMITS, Values.SUMMED)
 EDGES = (
     Values.ZEROS,
     Values.DENORMALS,
@@ -180,7 +181,8 @@ class Want:
     @property
     def far(self) -> bool:
         """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
-        return self.widens and self.dtype.kind in "iu" and self.dtype.itemsize > 2
+        is_any = self.widens or (self.free and self.kind == "lengths")
+        return is_any and self.dtype.kind in "iu" and self.dtype.itemsize > 1
 
     @property
     def hides(self) -> bool:
@@ -202,7 +204,7 @@ class Want:
             return self.hides
         if values is Values.GAPS:
             return self.kind == "mask"
-        if values in (Values.FAR, Values.LIMITS, Values.SUMMED):
+        if values in FAR_KINDS:
             return self.far
         return self.looks_up if values is Values.BACKWARDS else True
 

@@ -55,8 +55,9 @@ class Limit(NamedTuple):
 class Role:
     """What was seen of one input.
 
-    `limits`: of the tables it indexes.  `flags`: other meanings: mask, scores, condition, count, zero, target, trip,
-    length, divisor, boxes, overlap.  `words`: strings that the graph knows.
+    `limits`: of the tables it indexes.  `flags`: other meanings: mask (truth: cast to bool;
+    bit: subtracted from one), scores, condition, count, zero, target, trip,
+    length, measured (against what is no constant), divisor, boxes, overlap.  `words`: strings that the graph knows.
     """
 
     limits: list[Limit] = field(default_factory=list)
@@ -111,8 +112,10 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     if slot == op.boxes:
         role.flags.add("boxes")
         role.limits.append(Limit(_reach(scopes, place, node, Lookup(slot, 0))))
-    if slot in op.mask or (op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL):
+    if slot in op.mask:
         role.flags.add("mask")
+    if op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL:
+        role.flags.update(("mask", "truth"))
     if slot in op.zeros or (op.axes is not None and slot == op.axes.slot):
         role.flags.add("zero")
     if slot in op.sizes_at and slot not in op.counts:
@@ -125,9 +128,9 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     role.flags.update(flag for flag, slots in told if slot in slots)
     if op.compares:
         other = node.input[1 - slot]
-        role.flags.add("compared" if scopes.constant(place.scope, other) is not None else "length")
+        role.flags.add("compared" if scopes.constant(place.scope, other) is not None else "measured")
     if _sign(op, slot) < 0 and _is_one(scopes.constant(place.scope, node.input[1 - slot])):
-        role.flags.add("mask")
+        role.flags.update(("mask", "bit"))
     for attribute in node.attribute if op.words else ():
         if attribute.name in op.words:
             role.words.extend(text.decode("utf-8", "replace") for text in attribute.strings)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from onnx import FunctionProto, ModelProto, NodeProto
+from onnx import FunctionProto, ModelProto, NodeProto, numpy_helper
 
 from surgeon.indexing.scope import qualified
 from surgeon.inputs.wishes import Wish
@@ -152,6 +152,11 @@ class Experiment:
         return any(_squares(node) for model in models for node in model.graph.node)
 
     @property
+    def divides(self) -> bool:
+        """Whether either side divides by what is no constant, or by one that is 0 or -1."""
+        return any(map(_divides, (self.minis.before, self.minis.after)))
+
+    @property
     def free(self) -> list[str]:
         """The free dims of the inputs that have names, sorted: a "?" begins those that have none."""
         found = {name for item in self.inputs for size in item.shape for name in symbols(size)}
@@ -182,3 +187,11 @@ def _squares(node: NodeProto) -> bool:
     known = likened_node(node)
     is_product = known.family == "product" and known.signs == (1, 1)
     return known.squares or (is_product and bool(node.input[0] == node.input[1]))
+
+
+def _divides(model: ModelProto) -> bool:
+    """Whether a node divides by what may be 0 or -1."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    divisors = {node.input[slot] for node in model.graph.node for slot in likened_node(node).divisors}
+    known = {name: numpy_helper.to_array(constants[name]) for name in divisors if name in constants}
+    return len(known) < len(divisors) or any(np.isin(array, (0, -1)).any() for array in known.values())

@@ -42,7 +42,8 @@ def sprinkle(
 
     ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
     divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
-    Indices are given what the region itself speaks of, as far as their table goes.
+    Integers are given those of the scalars that are whole, and those one beside; indices what the region itself speaks
+    of, as far as their table goes.
 
     An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
     largest magnitude; with one, NaN is left out too.  small: constants of whose numbers none that is large is put:
@@ -67,14 +68,17 @@ def sprinkle(
         if want.kind == "indices" and feeds[want.name].size:
             _point(feeds, want.name, numbers, random)
             continue
-        is_float, is_whole = want.name in plan.edged, want.free and want.dtype.kind in "iu"
+        is_float = want.name in plan.edged
+        is_whole = want.free and want.dtype.kind in "iu" and want.kind != "lengths"
         if not is_float and not is_whole:
             continue
         spoken = between if ties else [*numbers, *HALVES, *inside]
-        pins = [*dict.fromkeys(spoken if is_float else numbers)][:MOST_PINS]
+        beside = [number + by for number in steps if number.is_integer() for by in (-1, 1)]
+        whole = [*beside, *numbers] if ties else [*numbers, *beside]
+        pins = [*dict.fromkeys(spoken if is_float else whole)][:MOST_PINS]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
-        count = min(max(flat.size // PART_OF_PINS, 1), len(fitting), flat.size)
+        count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), flat.size)
         places = random.choice(flat.size, count, replace=False) if count else ()
         for place, pin in zip(places, fitting, strict=False):
             flat[place] = pin

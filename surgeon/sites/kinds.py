@@ -128,13 +128,21 @@ def spoken(values: Values) -> str:
 
 
 def suited(
-    values: Values, turn: int, ops: Collection[str], inputs: int, *, picks: bool, squares: bool
+    values: Values,
+    turn: int,
+    ops: Collection[str],
+    inputs: int,
+    *,
+    picks: bool,
+    squares: bool,
+    divides: bool = False,
 ) -> Values | None:
     """The kind that tells something of a region of these operators in the place of another; None where none does.
 
     inputs: how many may hold any number.  picks: whether there is a softmax of products, of which the order picks one
     where they overflow.  squares: whether numbers are multiplied by themselves, which overflow from a half of the
-    exponents on.
+    exponents on.  divides: whether something is divided by what may be -1: it may be taken past the limits before, and
+    the least integer divided by -1 ends a process.
     """
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
@@ -147,7 +155,7 @@ def suited(
     if values is Values.LIMITS:
         if _adds_up(ops):
             return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
-        return None if _some(ops, lambda op: op.divisors) else values  # what is divided may be taken past the limits
+        return None if divides else values
     return values
 
 

@@ -73,8 +73,9 @@ class Attempt:
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
         self._rounds = False  # some output is of integers, made of floats
-        self._ops, self._squares = experiment.ops, experiment.squares
-        self._terms = 1  # of the longest sum, at the sizes of the run
+        picks, squares, divides = experiment.picks_by_products, experiment.squares, experiment.divides
+        self._suited = partial(suited, picks=picks, squares=squares, divides=divides)
+        self._ops, self._terms = experiment.ops, 1  # of the longest sum, at the sizes of the run
         self._kinds: dict[str, None] = {}
         self._tried: list[Setting] = []
 
@@ -133,9 +134,8 @@ class Attempt:
                 self.reference = self._reference(minis.before, bodies)
                 if self.reference is not None:
                     stack.enter_context(self.reference)
-                custom_ops = self.options.custom_ops
-                moves = Moves(minis.before, bodies, custom_ops, self.reference, first.run, self._feeder.plain)
-                self._moves = stack.enter_context(moves)
+                ops, plain = self.options.custom_ops, self._feeder.plain
+                self._moves = stack.enter_context(Moves(minis.before, bodies, ops, self.reference, first.run, plain))
                 self._first, self._second = first, second
                 failure = self._run_all()
                 if self.reference is not None:
@@ -215,7 +215,8 @@ class Attempt:
         for number, setting in enumerate(wanted, 1):
             roomy = roomy or (setting if setting.elements >= ROOM else None)
             values, turn = ROOMY if setting is roomy else FURTHER
-            kinds, runs = [(values, turn + number * ANEW)], self.runs
+            runs, limits = self.runs, [(Values.LIMITS, number)] if setting is roomy else []
+            kinds = [(values, turn + number * ANEW), *limits]
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
@@ -271,8 +272,7 @@ class Attempt:
         self._is_empty = setting.is_empty
         before = self.runs
         for kind, turn in sorted(kinds, key=lambda item: item != self._suspect):
-            picks, inputs = self.experiment.picks_by_products, len(self._feeder.plain)
-            values = suited(kind, turn, self._ops, inputs, picks=picks, squares=self._squares)
+            values = self._suited(kind, turn, self._ops, len(self._feeder.plain))
             if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 import surgeon
 from surgeon import Rule
 from surgeon.testing import parse
-from tests.mutation.building import rule_of
+from tests.mutation.building import initializers, rule_of, written
 
 LARGE = 5000  # elements of a weight that proofs make up
 HEADER = '<ir_version: 9, opset_import: ["" : 18]> agraph '
@@ -42,6 +42,20 @@ def plant(
     model = parse(HEADER + text)
     model.graph.initializer.extend(numpy_helper.from_array(np.asarray(w), key) for key, w in weights.items())
     PLANTED[name] = Planted(area, name, rule_of(pattern, wrong), model)
+
+
+def plant_text(area: str, name: str, ports: str, right: str, wrong: str, opset: int = 18, **weights: Any) -> None:
+    """Add one of which both sides are texts of models with the same inputs and outputs."""
+    sides = []
+    for body in (right, wrong):
+        model = parse(HEADER.replace("18", str(opset)) + ports + body)
+        read = {name for node in model.graph.node for name in node.input}
+        tensors = (numpy_helper.from_array(np.asarray(array), key) for key, array in weights.items() if key in read)
+        model.graph.initializer.extend(tensors)
+        sides.append(model)
+    given, made = ([port.name for port in ports] for ports in (sides[0].graph.input, sides[0].graph.output))
+    written_by = [written(side.graph.node, initializers(side.graph), given, made) for side in sides]
+    PLANTED[name] = Planted(area, name, rule_of(*written_by), sides[0])
 
 
 def outcome(one: Planted) -> tuple[str, str]:
