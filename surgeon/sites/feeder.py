@@ -16,7 +16,19 @@ from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.kinds import ANEW, HIDES_ALONE, MOST_PINS, PART_OF_PINS, SPOKEN_OF, TIES, is_tried, name_of_kind
+from surgeon.sites.kinds import (
+    ANEW,
+    BESIDE_BITS,
+    HIDES_ALONE,
+    MOST_PINS,
+    PART_OF_PINS,
+    PART_OF_TWINS,
+    SPOKEN_OF,
+    TIES,
+    TWINS,
+    is_tried,
+    name_of_kind,
+)
 from surgeon.sites.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
@@ -94,6 +106,23 @@ def _point(feeds: dict[str, np.ndarray], name: str, numbers: Sequence[float], ra
     feeds[name] = flat.reshape(feeds[name].shape)
 
 
+def _make_twins(feeds: Feeds, plan: InputPlan, seed: int, *, opposed: bool = False) -> None:
+    """Put numbers of one input into the same places of the next of its dtype and shape, where both may hold any.
+
+    opposed: infinities alone, of the other sign.
+    """
+    random = np.random.default_rng(seed)
+    free = [want.name for want in plan.wants if want.free and want.kind == "plain" and want.name in feeds]
+    for one, other in pairwise(free):
+        from_, to = feeds[one], feeds[other]
+        if from_.shape == to.shape and from_.dtype == to.dtype and to.size:
+            places = random.random(to.shape) < PART_OF_TWINS
+            fitting = np.flatnonzero(np.isinf(from_)) if opposed else np.arange(to.size)
+            if fitting.size:
+                places.reshape(-1)[random.choice(fitting)] = True
+            feeds[other] = np.where(places & np.isinf(from_), -from_, to) if opposed else np.where(places, from_, to)
+
+
 def _scalars(tensor: TensorProto) -> np.ndarray:
     """The number of a constant of one element, as an array; empty for others and for what is no number."""
     if int(np.prod(tensor.dims)) != 1 or tensor.data_type in (TensorProto.STRING, TensorProto.BOOL):
@@ -133,6 +162,8 @@ class Feeder:
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
         if values is Values.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
+        if values is Values.NON_FINITE and turn in BESIDE_BITS and (len(self.plain) < 2 or self._beside):
+            return False
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
     def _is_beside_alone(self, values: Values) -> bool:
@@ -164,6 +195,12 @@ class Feeder:
             scores = feeds.keys() - self._beside
             seed = self._seed + (turn + 1) % 2  # first all values of a batch of one magnitude, for they are mixed
             feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
+        if values is Values.NON_FINITE and turn in BESIDE_BITS:
+            others = sorted(self.plain - self.weights)[BESIDE_BITS.index(turn) :: 2]
+            leave = self.weights | (feeds.keys() - others)
+            feeds.update(self._plan.make(self._seed + turn, sizes, Values.PATTERNS, leave=leave))
+        if (values, turn) in ((Values.USUAL, TWINS), (Values.NON_FINITE, 0)):
+            _make_twins(feeds, self._plan, self._seed, opposed=values is Values.NON_FINITE)
         if self.weights:
             shrunk = frozenset(setting.shrunk.items())
             if shrunk not in self._made:

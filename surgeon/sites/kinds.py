@@ -12,8 +12,10 @@ from surgeon.ops.record import Op
 from surgeon.ops.records import likened, likened_node
 from surgeon.verdicts.magnitudes import reach
 
+TWINS, PART_OF_TWINS = 1, 1 / 8  # the turn of usual values of which some are alike in two inputs, and how many are
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
+BESIDE_BITS = (3, 9)  # turns of them in which every other input holds zeros and ones, among the zeros a whole row
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
 # At the first sizes, and at the others.
@@ -28,7 +30,7 @@ FIRST = (
     (Values.SMALL, 0),
     (Values.FAR, 0),
     *((Values.EXTREME, turn) for turn in range(2)),
-    *((Values.NON_FINITE, turn) for turn in range(ENDS)),
+    *((Values.NON_FINITE, turn) for turn in (*range(ENDS), *BESIDE_BITS)),
     *((Values.MAGNITUDES, turn) for turn in range(ALONE + 2)),
     (Values.FAINT, 0),
     (Values.LOUD, 0),
@@ -147,7 +149,7 @@ def suited(
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
     if values is Values.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
-        return Values.ENDLESS  # of NaN, ONNX Runtime's kernels see the first of a row alone
+        return Values.ENDLESS if turn < ENDS else None  # of NaN, its kernels see the first of a row alone
     if values is Values.MAGNITUDES:
         return None if reads_places(ops) else _of_magnitudes(turn, ops, inputs, picks=picks, squares=squares)
     if values is Values.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
