@@ -1,56 +1,13 @@
 """Pooling that a target has in part: windows with gaps between their elements, and other powers."""
 
-from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Graph, Tensor, require, rule
 from ._numbers import widened
-
-MOST_TAPS = 64
-END = np.iinfo(np.int64).max
-NOT_A_NUMBER = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
-
-
-class Windows(Captures):
-    """What is pooled, the size of the windows, and how they go."""
-
-    x: Tensor
-    kernel: list[int]
-    attributes: dict[str, Any]
-
-    def sides(self) -> tuple[list[int], list[int], list[int]]:
-        """Strides, dilations and pads."""
-        axes = len(self.kernel)
-        require(self.attributes.get("auto_pad") in (None, "NOTSET", b"NOTSET"), "its pads are not told")
-        require(not self.attributes.get("storage_order"), "it stores its columns first")
-        require(prod(self.kernel) <= MOST_TAPS, f"a window has more than {MOST_TAPS} elements")
-        ones: list[int] = [1] * axes
-        strides, dilations = (list(self.attributes.get(name) or ones) for name in ("strides", "dilations"))
-        pads = list(self.attributes.get("pads") or [0] * (2 * axes))
-        if self.attributes.get("ceil_mode") and max(strides) > 1:
-            require(self.x.rank is not None, "the rank of x is unknown")
-            for at, size in enumerate(self.x.shape[2:]):
-                room: Any = size + pads[at] + pads[at + axes] - (self.kernel[at] - 1) * dilations[at] - 1
-                require(isinstance(room, int) and not room % strides[at], "windows reach beyond the end")
-        return strides, dilations, pads
-
-
-def taps(g: Graph, x: Tensor, m: Windows, beside: Any) -> list[Tensor]:
-    """x as each element of the windows sees it; what lies beside it holds one number."""
-    strides, dilations, pads = m.sides()
-    axes = len(m.kernel)
-    if any(pads):
-        x = g.pad(x, np.array([0, 0, *pads[:axes], 0, 0, *pads[axes:]]), beside)
-    found = []
-    for tap in product(*map(range, m.kernel)):
-        starts = [place * step for place, step in zip(tap, dilations, strict=True)]
-        left = [(size - 1) * step for size, step in zip(m.kernel, dilations, strict=True)]
-        ends = [start - most or END for start, most in zip(starts, left, strict=True)]
-        found.append(g.slice(x, starts, ends, list(range(2, 2 + axes)), strides))
-    return found
+from ._windows import NOT_A_NUMBER, Windows, taps
 
 
 def largest(g: Graph, m: Windows) -> Any:
@@ -91,7 +48,7 @@ def average_pool(g: Graph, m: Windows) -> Tensor:
     made = total(g, taps(g, m.x, m, none))
     if m.attributes.get("count_include_pad") or not any(m.sides()[2]):
         return g.div(made, np.array(prod(m.kernel), m.x.dtype))
-    return g.div(made, total(g, taps(g, g.expand(one, g.shape(m.x)), m, none)))
+    return g.div(made, total(g, taps(g, g.expand(g.literal(one), g.shape(m.x)), m, none)))
 
 
 def power(g: Graph, m: Windows, p: int) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from .dilated_pools import NOT_A_NUMBER, Windows, taps
+from ._windows import NOT_A_NUMBER, Windows, taps
 
 
 def places(m: Windows) -> list[np.ndarray[Any, Any]]:

@@ -30,6 +30,10 @@ FIRES = [
                      "", 19)),
     Case(lp_pool, "third powers, with pads", target="tensorrt",
          model=graph("y = LpPool<kernel_shape = [2, 2], p = 3, pads = [1, 1, 1, 1]>(x)", PICTURE, "", 18)),
+    *(Case(lp_pool, f"third powers, pads that follow from the sizes: {how}", target="tensorrt",
+           model=graph(f'y = LpPool<kernel_shape = [2, 2], strides = [2, 1], p = 3, auto_pad = "{how}">(x)', PICTURE,
+                       "", 18))
+      for how in ("SAME_UPPER", "SAME_LOWER", "VALID")),
     Case(lp_pool, "third powers along a line", target="tensorrt",
          model=graph("y = LpPool<kernel_shape = [2], p = 3>(x)", "(float[n, 2, 7] x) => (float[n, 2, h] y)", "", 18)),
 ]
@@ -43,6 +47,12 @@ SPARES = [
          model=graph("y = AveragePool<kernel_shape = [9, 9], dilations = [2, 2]>(x)",
                      "(float[n, 2, 40, 40] x) => (float[n, 2, h, w] y)",
                      "", 19)),
+    Case(lp_pool, "pads that follow from a free size", target="tensorrt", why="a size that is free",
+         model=graph('y = LpPool<kernel_shape = [2, 2], p = 3, auto_pad = "SAME_UPPER">(x)',
+                     "(float[n, 2, h, 8] x) => (float[n, 2, i, j] y)", "", 18)),
+    Case(max_pool, "gaps, pads that follow from the sizes", target="tensorrt", why="in a way of its own",
+         model=graph('y = MaxPool<kernel_shape = [2, 3], dilations = [2, 2], auto_pad = "SAME_LOWER">(x)', PICTURE,
+                     "", 18)),
     Case(lp_pool, "second powers", target="tensorrt", why="runs it as it is",
          model=graph("y = LpPool<kernel_shape = [2, 2]>(x)", PICTURE, "", 18)),
 ]
