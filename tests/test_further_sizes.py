@@ -19,9 +19,11 @@ def further(*names: str, chosen=None, **known):
     return [setting.by_symbol for setting in sizes.further(first)]
 
 
-def test_each_dim_is_alone_at_1_at_a_length_and_at_0():
+def test_each_dim_is_alone_at_a_length_and_at_0_and_at_1_beside_larger_ones():
     found = further("b", "s")
-    for at in (1, 1025, 0):
+    assert {"b": 1, "s": 7} in found
+    assert {"b": 6, "s": 1} in found
+    for at in (1025, 0):
         assert {"b": at, "s": 4} in found
         assert {"b": 3, "s": at} in found
     assert found[-2:] == [{"b": 0, "s": 4}, {"b": 3, "s": 0}], "last, for some kernels crash"
@@ -29,7 +31,7 @@ def test_each_dim_is_alone_at_1_at_a_length_and_at_0():
 
 def test_all_dims_are_odd_and_even_and_round():
     assert {"b": 4, "s": 5} in further("b", "s")
-    assert {"b": 8, "s": 8} in further("b", "s")
+    assert {"b": 16, "s": 16} in further("b", "s")
 
 
 def test_numbers_that_the_region_speaks_of_have_neighbours():

@@ -78,9 +78,14 @@ class Filler:
         return np.full(self.shape, (self.seed >> self.want.turn % MOST_CONDITIONS) & 1)
 
     def _mask(self) -> np.ndarray:
-        """Leading ones along the last axis (odd seeds: trailing): all of the first row, one at least of every other."""
-        if self.tame or not self.shape or not math.prod(self.shape):
+        """Leading ones along the last axis (odd seeds: trailing): all of the first row, one at least of every other.
+
+        A lone one is 0 in odd seeds.
+        """
+        if self.tame or not math.prod(self.shape):
             return np.ones(self.shape, dtype=np.int64)
+        if not self.shape:
+            return np.asarray((self.seed + 1) % 2)
         if self.values in MASKED_KINDS or self.values is Values.GAPS:
             return np.asarray((1 - self._hidden()) * self._truths())
         length = self.shape[-1]
@@ -119,6 +124,9 @@ class Filler:
         if self.values is Values.BACKWARDS and low == 0:
             return self._pinned(self.random.integers(-high, high, self.shape), [-high, -1])
         made = self.random.integers(low, low + 1 if self.tame else high, self.shape)
+        if not self.tame and made.size >= high - low > 2:  # each row of the table
+            made.reshape(-1)[: high - low] = np.arange(low, high)
+            return np.asarray(self.random.permutation(made.reshape(-1)).reshape(self.shape))
         return made if self.tame else self._pinned(made, [high - 1, low])
 
     def _boxes(self) -> np.ndarray:

@@ -31,9 +31,11 @@ MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (144, 1 << 20))  # of one free dim alone (144: windows leave 129), up to how many elements
 LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
-# Constants of the region beyond that, of which one is tried as long, and longer by some, as such a line.
-MOST_LONGER, LONGER = 2, 9
-ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
+# Constants of the region beyond that, of which one is tried as long, and longer by some, as such a line; and those that
+# are shorter, up to how many elements.
+MOST_LONGER, LONGER, MOST_WINDOW = 2, 9, 1 << 20
+BESIDE_ONE = 3  # added to the others where one free dim is 1: one row of many, as the first are of few
+ROUND = 16  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
 MOST_SUMS = 2  # of free dims, that are made a round size
@@ -152,8 +154,9 @@ class Sizes:
 
         All free dims that have a name one larger, where what was even is odd; all at a round size, and so that a sum
         of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
-        alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes follow from is changed for
-        all; dims without a name may follow from others, and stay.  Each alone is also as long as longer constants.
+        at 1, the others a little larger; each alone at a length that no small buffer holds, and last at 0.  What other
+        sizes follow from is changed for all; dims without a name may follow from others, and stay.  Each alone is also
+        as long as longer constants.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
@@ -164,7 +167,8 @@ class Sizes:
         if first.work <= COSTLY_WORK:
             sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
-        sets += [{name: 1} for name in alone]
+        beside = {name: base[name] + BESIDE_ONE for name in alone if first.work <= COSTLY_WORK}
+        sets += [{**beside, name: 1} for name in alone]
         sets += [sizes for name in alone for sizes in self._long(name, first)]
         if self._takes_empty:
             sets += [{name: 0} for name in alone]
@@ -198,17 +202,26 @@ class Sizes:
             return setting is not None and setting.elements <= most and setting.work <= max(MOST_LONG, first.work)
 
         for size, most in LONG:
-            if size <= self._most.get(name, size) and fits({name: size}, most):
-                yield {name: size}
+            rows = min(size, self._most.get(name, size))
+            if fits({name: rows}, most):
+                yield {name: rows}
                 break
         size, most = LONG_LINE
         longer = sorted(number for number in self._pinned if size <= number < MOST_RAISED)[:MOST_LONGER]
-        lines = [] if fits({name: size}, LONG[0][1]) else [size]
-        lines += [number + by for number in longer for by in (0, LONGER)]
+        lines = [] if fits({name: size}, LONG[0][1]) else [(size, most)]
+        lines += [(number + by, most) for number in longer for by in (0, LONGER)]
+        lines += [(number + by, MOST_WINDOW) for number in self._lengths() for by in (0, LONGER)]
         small = {other: BESIDE_LONG for other in self._symbols if not is_total(other)}
-        for line in ({**small, name: size} for size in lines if size <= self._most.get(name, size)):
-            if fits(line, most):
+        for size, most in lines:
+            line = {**small, name: size}
+            if size <= self._most.get(name, size) and fits(line, most):
                 yield line
+
+    def _lengths(self) -> list[int]:
+        """Constants of the region between the short and the long sizes that are no fixed dims, nor products of two."""
+        fixed = {size for size in self._dims if isinstance(size, int)}
+        fixed |= {one * other for one in fixed for other in fixed}
+        return sorted(number for number in self._values - fixed if BESIDE[1] < number < LONG_LINE[0])[:MOST_LONGER]
 
     def _round_sums(self, base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
         """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new: few such sums."""

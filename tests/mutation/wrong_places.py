@@ -83,6 +83,13 @@ plant(
 )
 plant(
     MASK,
+    "a lone condition taken for true",
+    "(bool keep, float[n, m] a, float[n, m] b) => (float[n, m] y) { y = Where(keep, a, b) }",
+    lambda g, keep, a, b: g.where(keep, a, b),
+    lambda g, keep, a, b: g.identity(a),
+)
+plant(
+    MASK,
     "the first key counts always",
     HIDDEN.replace("LOW", "-1e30"),
     hidden(-1e30),
