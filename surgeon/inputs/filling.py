@@ -37,6 +37,10 @@ _FAR_PART = 1 / 2  # of integers that are near the limits of their dtype
 _EXACT = 63  # bits of the integers that are drawn by magnitude
 _HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
 _SHUFFLED = 1 << 16  # elements up to which the places of some are the first of all, shuffled
+# Counts and steps, places to begin, and shapes to make, in turn: the usual ones are 2, 0, and -1 before ones.
+_COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6))
+_PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1))
+_TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 
 
@@ -93,7 +97,7 @@ class Filler:
         if ones.ndim:
             ones.reshape(-1)[0] = length
         else:
-            ones = np.asarray(length if self.seed % 2 == 0 else ones)
+            ones = np.asarray(length if self.seed % 2 == 0 else self.random.integers(1, max(length, 2)))
         places = np.arange(length) if self.seed % 2 == 0 else np.arange(length)[::-1]
         return (places < ones[..., None]).astype(np.int64)
 
@@ -178,12 +182,18 @@ class Filler:
         if "target" in flags:
             target = np.ones(self.shape, dtype=np.int64)
             target.reshape(-1)[:1] = -1
-            return target
+            return self._turned(_TARGETS) if self.values is Values.COUNTS else target
         if "trip" in flags:
             return np.full(self.shape, 1 if self.tame else (2, 3, 0)[self.seed % 3])
+        if self.values is Values.COUNTS:
+            return self._turned(_PLACES if "zero" in flags else _COUNTS)
         if "zero" in flags:
             return np.zeros(self.shape, dtype=np.int64)
         return np.full(self.shape, 1 if self.tame else 2)
+
+    def _turned(self, turns: tuple[tuple[int, ...], ...]) -> np.ndarray:
+        """The numbers of a turn, again and again."""
+        return np.resize(np.array(turns[self.seed % len(turns)], np.int64), self.shape)
 
     def _lengths(self) -> np.ndarray:
         """Between 1 and the smallest free dimension that may be a sequence; the first takes all of it.
@@ -199,6 +209,8 @@ class Filler:
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
         is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
         lengths.reshape(-1)[:1] = 0 if is_none else longest
+        if self.values is Values.HIDDEN_ROWS:
+            lengths.reshape(-1)[-1:] = 0
         return lengths
 
     def _compared(self) -> np.ndarray:

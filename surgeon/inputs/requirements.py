@@ -62,6 +62,8 @@ class Values(enum.Enum):
     may see, and no two side by side, which may be all that a row with a window sees.
     BACKWARDS: indices of which some count from the end of their table.
 
+    COUNTS: other sizes, counts, steps and places to begin than the usual ones, some of them negative.
+
     PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
     """
 
@@ -93,6 +95,7 @@ class Values(enum.Enum):
     HIDDEN_ROWS = enum.auto()
     GAPS = enum.auto()
     BACKWARDS = enum.auto()
+    COUNTS = enum.auto()
     PATTERNS = enum.auto()
 
 
@@ -181,8 +184,12 @@ class Want:
     @property
     def far(self) -> bool:
         """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
-        is_any = self.widens or (self.free and self.kind == "lengths")
-        return is_any and self.dtype.kind in "iu" and self.dtype.itemsize > 1
+        return (self.widens or self.measured) and self.dtype.kind in "iu" and self.dtype.itemsize > 1
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is a length that nothing but a comparison hangs on."""
+        return self.free and self.kind == "lengths"
 
     @property
     def hides(self) -> bool:
@@ -201,11 +208,13 @@ class Want:
         if values in EDGES:
             return self.edged
         if values in MASKED_KINDS:
-            return self.hides
+            return self.hides or (values is Values.HIDDEN_ROWS and self.measured)
         if values is Values.GAPS:
             return self.kind == "mask"
         if values in FAR_KINDS:
             return self.far
+        if values is Values.COUNTS:
+            return self.kind == "counts" and "trip" not in self.role.flags
         return self.looks_up if values is Values.BACKWARDS else True
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -48,3 +48,8 @@ def is_unfit(experiment: Experiment, setting: Setting | None, name: str) -> bool
     fixed = {tensor.name for tensor in graph.initializer}
     shaped = (node for node in graph.node if node.name == name and likened_node(node).regroups)
     return any(not fixed.isdisjoint(node.input[1:]) for node in shaped)
+
+
+def all_nan(array: np.ndarray) -> bool:
+    """Whether an answer is NaN throughout, which anything that fails everywhere is too."""
+    return array.dtype.kind in "fc" and bool(np.isnan(array).all())

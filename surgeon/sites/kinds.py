@@ -38,6 +38,7 @@ FIRST = (
     *((Values.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
     (Values.BACKWARDS, 0),
     (Values.LIMITS, 0),
+    *((Values.COUNTS, turn) for turn in range(4)),
 )
 # The same where one run computes much: each kind once, and usual values for what is special about them.
 _TOO = (

@@ -14,7 +14,7 @@ from surgeon.inputs.inputs import InputsUnknown, Values
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
-from surgeon.sites.excused import is_unfit, overflows
+from surgeon.sites.excused import all_nan, is_unfit, overflows
 from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.sites.feeder import Feeder, Feeds
 from surgeon.sites.kinds import (
@@ -297,6 +297,9 @@ class Attempt:
         except SessionError as error:
             self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
             return ""
+        fits = self._at is None or self.experiment.is_of_source(original, self._at.size)
+        if values is Values.COUNTS and not fits:
+            return ""  # the rule may stand on the shapes that the source states
         if not self.runs:
             again = self._first.run(feeds)
             for name, answer in original.items():
@@ -310,10 +313,8 @@ class Attempt:
             if error.missing:
                 why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
                 raise CannotCut(f"nothing here runs the replacement: {why}") from error
-            if self._is_empty and not is_unfit(self.experiment, self._at, error.node):
-                return ""  # kernels differ in whether they take tensors without elements
-            if self._at and not self.experiment.is_of_source(original, self._at.size):
-                return ""  # and sizes that do not fit
+            if not fits or (self._is_empty and not is_unfit(self.experiment, self._at, error.node)):
+                return ""  # kernels differ in whether they take sizes that do not fit, and tensors without elements
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact, large = self._exact(feeds), self._feeder.overflows(values, turn)
         for name, answer in original.items():
@@ -341,7 +342,7 @@ class Attempt:
             return
         if name not in self.worst or found.severity >= self.worst[name].severity:
             self.worst[name] = found
-        if not _all_nan(answer) if answer.size else name in self.experiment.empty:
+        if not all_nan(answer) if answer.size else name in self.experiment.empty:
             self._telling.add(name)
 
     def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
@@ -388,10 +389,6 @@ class Attempt:
             if found.ok or overflows(self.experiment, feeds, self._oracle):
                 return found if found.ok else None
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
-
-
-def _all_nan(array: np.ndarray) -> bool:
-    return array.dtype.kind in "fc" and bool(np.isnan(array).all())
 
 
 def _where(values: Values, feeds: Feeds) -> str:
