@@ -91,7 +91,7 @@ class Filler:
         if not self.shape:
             return np.asarray((self.seed + 1) % 2)
         if self.values in MASKED_KINDS or self.values is Values.GAPS:
-            return np.asarray((1 - self._hidden()) * self._truths())
+            return self._truths(1 - self._hidden())
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])
         if ones.ndim:
@@ -101,14 +101,15 @@ class Filler:
         places = np.arange(length) if self.seed % 2 == 0 else np.arange(length)[::-1]
         return (places < ones[..., None]).astype(np.int64)
 
-    def _truths(self) -> np.ndarray:
-        """What is shown as: 1, or in one set of three, where all that is asked is whether it is 0, any other number."""
+    def _truths(self, shown: np.ndarray) -> np.ndarray:
+        """What is shown as 1, or in one set of three, where all that is asked is whether it is 0, any other number."""
         flags, bits = self.want.role.flags, 8 * self.want.dtype.itemsize
         if self.want.dtype.kind not in "iu" or self.seed % 3 != 2 or not flags & {"truth"} or flags & {"bit", "scores"}:
-            return np.ones((), np.int64)
+            return shown
         half = 1 << bits // 2  # which a cast to half of the bits loses
-        any_but_0 = [1, 2, half, half, *((-1, -2) if self.want.dtype.kind == "i" else ())]
-        return np.asarray(self.random.choice(np.array(any_but_0, np.int64), self.shape))
+        any_but_0 = np.array([half, *((-1,) if self.want.dtype.kind == "i" else ()), 2, 1])
+        turns = np.cumsum(shown).reshape(self.shape) - 1
+        return np.asarray(np.where(shown, any_but_0[turns % len(any_but_0)], 0))
 
     def _indices(self, ascending: bool) -> np.ndarray:
         """Values that stay inside every table they index, what is added on the way included."""

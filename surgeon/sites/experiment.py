@@ -153,7 +153,7 @@ class Experiment:
 
     @property
     def divides(self) -> bool:
-        """Whether either side divides by what is no constant, or by one that is 0 or -1."""
+        """Whether either side divides by what may be 0 or -1, or divides what it computed."""
         return any(map(_divides, (self.minis.before, self.minis.after)))
 
     @property
@@ -190,8 +190,13 @@ def _squares(node: NodeProto) -> bool:
 
 
 def _divides(model: ModelProto) -> bool:
-    """Whether a node divides by what may be 0 or -1."""
+    """Whether a node divides by what may be 0 or -1, or what was computed: that may have been taken past the limits."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    divisors = {node.input[slot] for node in model.graph.node for slot in likened_node(node).divisors}
-    known = {name: numpy_helper.to_array(constants[name]) for name in divisors if name in constants}
-    return len(known) < len(divisors) or any(np.isin(array, (0, -1)).any() for array in known.values())
+    made = {name for node in model.graph.node if not likened_node(node).retypes for name in node.output}
+    return any(
+        node.input[slot] not in constants
+        or np.isin(numpy_helper.to_array(constants[node.input[slot]]), (0, -1)).any()
+        or not made.isdisjoint(node.input)
+        for node in model.graph.node
+        for slot in likened_node(node).divisors
+    )

@@ -107,20 +107,40 @@ def _point(feeds: dict[str, np.ndarray], name: str, numbers: Sequence[float], ra
 
 
 def _make_twins(feeds: Feeds, plan: InputPlan, seed: int, *, opposed: bool = False) -> None:
-    """Put numbers of one input into the same places of the next of its dtype and shape, where both may hold any.
+    """Put numbers of one input where another of its dtype meets them, broadcast, where both may hold any.
 
     opposed: infinities alone, of the other sign.
     """
     random = np.random.default_rng(seed)
     free = [want.name for want in plan.wants if want.free and want.kind == "plain" and want.name in feeds]
-    for one, other in pairwise(free):
-        from_, to = feeds[one], feeds[other]
-        if from_.shape == to.shape and from_.dtype == to.dtype and to.size:
+    for pair in pairwise(free):
+        one, other = sorted(pair, key=lambda name: feeds[name].size)
+        to = feeds[other]
+        if _spreads(feeds[one].shape, to.shape) and feeds[one].dtype == to.dtype and to.size:
+            from_ = np.broadcast_to(feeds[one], to.shape)
             places = random.random(to.shape) < PART_OF_TWINS
             fitting = np.flatnonzero(np.isinf(from_)) if opposed else np.arange(to.size)
             if fitting.size:
                 places.reshape(-1)[random.choice(fitting)] = True
             feeds[other] = np.where(places & np.isinf(from_), -from_, to) if opposed else np.where(places, from_, to)
+
+
+def _with_zeros(feeds: Feeds, beside: Sequence[np.ndarray]) -> Feeds:
+    """The same with zeros where another array of the shape is not finite, every other time."""
+    made = {name: array.copy() for name, array in feeds.items()}
+    for array in made.values():
+        for other in beside:
+            if other.shape == array.shape:
+                array.reshape(-1)[np.flatnonzero(~np.isfinite(other))[::2]] = 0
+    return made
+
+
+def _spreads(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether a shape broadcasts to another."""
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
 
 
 def _scalars(tensor: TensorProto) -> np.ndarray:
@@ -162,7 +182,7 @@ class Feeder:
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
         if values is Values.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
-        if values is Values.NON_FINITE and turn in BESIDE_BITS and (len(self.plain) < 2 or self._beside):
+        if values is Values.NON_FINITE and turn in BESIDE_BITS and (self._beside or not self._among_bits(turn)):
             return False
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
@@ -182,6 +202,11 @@ class Feeder:
         place, hiding = (turn - HIDES_ALONE) // WAYS_TO_HIDE, self._plan.hiding
         return hiding[place] if len(hiding) > 1 and 0 <= place < len(hiding) else None
 
+    def _among_bits(self, turn: int) -> list[str]:
+        """Which inputs hold infinities and NaN in a turn in which others are zeros and ones; none without others."""
+        inputs = sorted(self.plain - self.weights)
+        return inputs[BESIDE_BITS.index(turn) :: len(BESIDE_BITS)] if len(inputs) > 1 else []
+
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
@@ -196,9 +221,9 @@ class Feeder:
             seed = self._seed + (turn + 1) % 2  # first all values of a batch of one magnitude, for they are mixed
             feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
         if values is Values.NON_FINITE and turn in BESIDE_BITS:
-            others = sorted(self.plain - self.weights)[BESIDE_BITS.index(turn) :: 2]
-            leave = self.weights | (feeds.keys() - others)
-            feeds.update(self._plan.make(self._seed + turn, sizes, Values.PATTERNS, leave=leave))
+            leave = self.weights.union(feeds.keys() - self.plain, self._among_bits(turn))
+            bits = self._plan.make(self._seed + turn, sizes, Values.PATTERNS, leave=leave)
+            feeds.update(_with_zeros(bits, [feeds[name] for name in self._among_bits(turn)]))
         if (values, turn) in ((Values.USUAL, TWINS), (Values.NON_FINITE, 0)):
             _make_twins(feeds, self._plan, self._seed, opposed=values is Values.NON_FINITE)
         if self.weights:

@@ -15,7 +15,8 @@ from surgeon.verdicts.magnitudes import reach
 TWINS, PART_OF_TWINS = 1, 1 / 8  # the turn of usual values of which some are alike in two inputs, and how many are
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
-BESIDE_BITS = (3, 9)  # turns of them in which every other input holds zeros and ones, among the zeros a whole row
+# Turns of them in which one input of three holds them, and the others zeros and ones, among the zeros a whole row.
+BESIDE_BITS = (3, 9, 15)
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
 # At the first sizes, and at the others.
@@ -144,8 +145,8 @@ def suited(
 
     inputs: how many may hold any number.  picks: whether there is a softmax of products, of which the order picks one
     where they overflow.  squares: whether numbers are multiplied by themselves, which overflow from a half of the
-    exponents on.  divides: whether something is divided by what may be -1: it may be taken past the limits before, and
-    the least integer divided by -1 ends a process.
+    exponents on.  divides: whether something is divided by what may be -1, which ends a process for the least integer,
+    or something that may have been taken past the limits is divided.
     """
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None

@@ -72,3 +72,10 @@ for low, high in ((2000, 1 << 30), (1 << 32, 1 << 50), (1 << 50, 1 << 62)):
         low=np.array(low, np.int64),
         high=np.array(high, np.int64),
     )
+plant_text(
+    INTEGER,
+    "what is true is told from half of the bits",
+    "(int64[n] x) => (bool[n] y) ",
+    "{ y = Cast<to = 9>(x) }",
+    "{ a = Cast<to = 6>(x) y = Cast<to = 9>(a) }",
+)

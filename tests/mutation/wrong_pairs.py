@@ -39,3 +39,18 @@ plant_text(
     "{ s = Add(a, b) e = Equal(a, b) d = Mul(s, h) y = Where(e, d, s) }",
     h=np.array(1.5, np.float32),
 )
+plant_text(
+    EDGE,
+    "NaN of the last of three is lost",
+    "(float[n] a, float[n] b, float[n] c) => (float[n] y) ",
+    "{ y = Max(a, b, c) }",
+    "{ m = Max(a, b) k = Greater(c, m) y = Where(k, c, m) }",
+)
+plant_text(
+    EDGE,
+    "wrong where a number equals that of its column",
+    "(float[n, m] a, float[m] b) => (float[n, m] y) ",
+    "{ y = Add(a, b) }",
+    "{ s = Add(a, b) e = Equal(a, b) d = Mul(s, h) y = Where(e, d, s) }",
+    h=np.array(1.5, np.float32),
+)
