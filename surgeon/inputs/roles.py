@@ -237,10 +237,15 @@ def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounde
     for _, body in place.bodies.get(id(node), ()):
         yield from ((body, given, bounded) for given in body.inputs)
     op = likened_node(node)
-    bounded = bounded or op.places or op.truths or slot in op.chooses
+    bounded = bounded or op.places or op.truths or slot in op.chooses or _is_remainder(op, slot)
     for position, output in enumerate(node.output):
         if output:
             yield place, output, bounded or (position > 0 and op.further_places)
+
+
+def _is_remainder(op: Op, slot: int) -> bool:
+    """Whether what is left of a division of the value in this slot goes on: below what divides, whatever it is."""
+    return bool(op.divisors) and op.family != "product" and slot not in op.divisors
 
 
 def _added(

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from surgeon.indexing.scope import qualified
+from surgeon.inputs.dims import is_total, kind_of
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
 from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING
@@ -224,6 +225,8 @@ class Feeder:
             leave = self.weights.union(feeds.keys() - self.plain, self._among_bits(turn))
             bits = self._plan.make(self._seed + turn, sizes, Values.PATTERNS, leave=leave)
             feeds.update(_with_zeros(bits, [feeds[name] for name in self._among_bits(turn)]))
+        if values is Values.COUNTS:
+            feeds.update(self._behind_a_cache(setting, turn))
         if (values, turn) in ((Values.USUAL, TWINS), (Values.NON_FINITE, 0)):
             _make_twins(feeds, self._plan, self._seed, opposed=values is Values.NON_FINITE)
         if self.weights:
@@ -242,6 +245,19 @@ class Feeder:
             if item.value is not None:
                 feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
         return feeds
+
+    def _behind_a_cache(self, setting: Setting, turn: int) -> Feeds:
+        """Lengths that count past and new rows: a lone one all, of several each what is before the last of its own."""
+        sizes = {name: size for name, size in setting.by_symbol.items() if not is_total(name)}
+        past, new = (sum(sizes[name] for name in sizes if kind_of(name) == kind) for kind in ("past", "sequence"))
+        random, made = np.random.default_rng(self._seed + turn), {}
+        for want in self._plan.wants if past and new else ():
+            if want.kind == "lengths" and not want.free:
+                shape = want.shape(self._sizes(setting))
+                last = random.integers(new - 1, past + new, shape) if shape else np.asarray(past + new)
+                last.reshape(-1)[:1] = past + new - bool(shape)
+                made[want.name] = last.astype(want.dtype)
+        return made
 
     def overflows(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind are finite, and so large that what is made of them may not be."""

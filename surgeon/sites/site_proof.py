@@ -216,7 +216,8 @@ class Attempt:
             roomy = roomy or (setting if setting.elements >= ROOM else None)
             values, turn = ROOMY if setting is roomy else FURTHER
             runs, limits = self.runs, [(Values.LIMITS, number)] if setting is roomy else []
-            kinds = [(values, turn + number * ANEW), *limits]
+            counts = [(Values.COUNTS, 0)] if 1 in setting.by_symbol.values() else []  # of several batches few run
+            kinds = [(values, turn + number * ANEW), *limits, *counts]
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)

@@ -16,7 +16,7 @@ from surgeon.testing import parse
 from tests.mutation.building import initializers, rule_of, written
 
 LARGE = 5000  # elements of a weight that proofs make up
-HEADER = '<ir_version: 9, opset_import: ["" : 18]> agraph '
+HEADER = '<ir_version: 9, opset_import: ["" : 18, "com.microsoft" : 1]> agraph '
 X = "(float[n, m] x) => (float[n, m] y) "
 JUMP, WEIGHT, MASK, INDEX, INTEGER = "jumps", "weights", "masks", "indices", "integers"
 SIZE, SCALE, MAGNITUDE, EDGE = "sizes", "scale", "magnitudes", "edges"
@@ -48,7 +48,7 @@ def plant_text(area: str, name: str, ports: str, right: str, wrong: str, opset: 
     """Add one of which both sides are texts of models with the same inputs and outputs."""
     sides = []
     for body in (right, wrong):
-        model = parse(HEADER.replace("18", str(opset)) + ports + body)
+        model = parse(HEADER.replace(": 18", f": {opset}") + ports + body)
         read = {name for node in model.graph.node for name in node.input}
         tensors = (numpy_helper.from_array(np.asarray(array), key) for key, array in weights.items() if key in read)
         model.graph.initializer.extend(tensors)

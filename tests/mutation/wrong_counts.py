@@ -99,3 +99,14 @@ plant_text(
     "{ f = Cast<to = 1>(keep) y = Mul(x, f) }",
     z=np.array(0, np.float32),
 )
+CACHED = (
+    "(float[batch, seq, 32] q, float[batch, seq, 16] k, float[batch, seq, 16] v, float[batch, 2, past, 8] keys, "
+    "float[batch, 2, past, 8] values, int32[batch] before, int32 total) => (float[batch, seq, 32] y) "
+)
+for window, wrong in ((3, -1), (4, 5)):
+    sides = (
+        f"{{ y, c, d = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, local_window_size = {each}>"
+        "(q, k, v, keys, values, before, total) }"
+        for each in (window, wrong)
+    )
+    plant_text(MASK, f"a window of {window} over a cache becomes {wrong}", CACHED, *sides)
