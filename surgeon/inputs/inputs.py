@@ -19,7 +19,8 @@ from surgeon.inputs.filling import Filler
 from surgeon.inputs.requirements import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
 from surgeon.inputs.roles import Role, decides, named_role, read_role
 from surgeon.inputs.use_def import UseDefs
-from surgeon.ops.walking import holds_half
+from surgeon.ops.records import likened_node
+from surgeon.ops.walking import holds_half, nodes_of
 
 __all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
 
@@ -43,6 +44,7 @@ class InputPlan:
         self._conditions = 0
         harmless: set[tuple[int, str, bool]] = set()
         half = holds_half(skeleton)
+        loops = any(likened_node(node).trips for node in nodes_of(skeleton))  # what is compared may end them
         for entry in inputs:
             role = read_role(scopes, entry.name)
             dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
@@ -50,7 +52,7 @@ class InputPlan:
             kind = _kind(role, named, dtype, len(dims))
             if kind == "mask" and not names and dtype.name in FLOATS:
                 kind = "plain"
-            is_measured = kind == "lengths" and named is None and "length" not in role.flags
+            is_measured = kind == "lengths" and named is None and "length" not in role.flags and not loops
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
             wants.append(Want(entry.name, dtype, dims, role, named, self._conditions, kind, free, half))
             self._conditions += "condition" in role.flags
