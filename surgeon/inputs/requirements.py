@@ -214,8 +214,7 @@ class Want:
         if values in FAR_KINDS:
             return self.far
         if values is Values.COUNTS:
-            is_behind = self.kind == "lengths" and not self.free  # lengths that count what a cache holds, too
-            return is_behind or (self.kind == "counts" and "trip" not in self.role.flags)
+            return self.kind == "counts" and "trip" not in self.role.flags
         return self.looks_up if values is Values.BACKWARDS else True
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -185,6 +185,8 @@ class Feeder:
             return False
         if values is Values.NON_FINITE and turn in BESIDE_BITS and (self._beside or not self._among_bits(turn)):
             return False
+        if values is Values.COUNTS and self._has_cache:
+            return True
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
     def _is_beside_alone(self, values: Values) -> bool:
@@ -202,6 +204,13 @@ class Feeder:
         """Which of several masks hides rows in a turn, beside usual ones; None where all do, or there is no other."""
         place, hiding = (turn - HIDES_ALONE) // WAYS_TO_HIDE, self._plan.hiding
         return hiding[place] if len(hiding) > 1 and 0 <= place < len(hiding) else None
+
+    @cached_property
+    def _has_cache(self) -> bool:
+        """Whether lengths may count past and new rows."""
+        kinds = {kind_of(name) for name in self._experiment.free if not is_total(name)}
+        lengths = [want for want in self._plan.wants if want.kind == "lengths" and not want.free]
+        return {"past", "sequence"} <= kinds and bool(lengths)
 
     def _among_bits(self, turn: int) -> list[str]:
         """Which inputs hold infinities and NaN in a turn in which others are zeros and ones; none without others."""
