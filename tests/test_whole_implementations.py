@@ -252,9 +252,9 @@ def test_a_comparison_that_nothing_runs_has_the_cure():
 
 
 def test_the_cure_for_a_plugin_is_an_implementation_alone():
-    made = model("(float[n] x) => (float[n] y) { y = trt.plugins.GroupNormalizationPlugin(x) }")
+    made = model("(float[n] x) => (float[n] y) { y = trt.plugins.VoxelGeneratorPlugin(x) }")
     reason = surgeon.compare(made, made).reason
-    assert '@surgeon.implements("trt.plugins::GroupNormalizationPlugin") in a file given to --custom-ops.' in reason
+    assert '@surgeon.implements("trt.plugins::VoxelGeneratorPlugin") in a file given to --custom-ops.' in reason
     assert "torch" not in reason
 
 
