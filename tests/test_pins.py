@@ -7,7 +7,7 @@ from onnx import numpy_helper, parser
 
 from surgeon.inputs.inputs import InputPlan
 from surgeon.inputs.roles import counts
-from surgeon.sites.feeder import sprinkle
+from surgeon.sites.pins import sprinkle
 
 LOWEST = float(np.finfo(np.float32).min)
 

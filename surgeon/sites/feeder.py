@@ -1,12 +1,10 @@
 """Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
-from itertools import pairwise
 
-import ml_dtypes
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto
 
 from surgeon.indexing.scope import qualified
 from surgeon.inputs.dims import is_total, kind_of
@@ -17,147 +15,9 @@ from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.kinds import (
-    ANEW,
-    BESIDE_BITS,
-    HIDES_ALONE,
-    MOST_PINS,
-    PART_OF_PINS,
-    PART_OF_TWINS,
-    SPOKEN_OF,
-    TIES,
-    TWINS,
-    is_tried,
-    name_of_kind,
-)
+from surgeon.sites.kinds import ANEW, BESIDE_BITS, HIDES_ALONE, SPOKEN_OF, TIES, TWINS, is_tried, name_of_kind
+from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, with_zeros
 from surgeon.sites.sizes import Setting
-
-Feeds = dict[str, np.ndarray]
-HALVES = (0.5, -0.5, 1.5, 2.5)
-CLOSE = 2  # how many times one of two constants may be the other, that there is something between them
-BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # times a constant: where a function that has another branch from there on shows it
-LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
-ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
-
-
-def sprinkle(
-    feeds: dict[str, np.ndarray],
-    plan: InputPlan,
-    constants: Mapping[str, TensorProto],
-    seed: int,
-    *,
-    most: float = np.inf,
-    small: Collection[str] = (),
-    ties: bool = False,
-) -> None:
-    """Put the scalars among the constants, halves, what is between two that lie close together, and what is beside each
-    at random places of the inputs that may hold any number.
-
-    ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
-    divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
-    Integers are given those of the scalars that are whole, and those one beside; indices what the region itself speaks
-    of, as far as their table goes.
-
-    An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
-    largest magnitude; with one, NaN is left out too.  small: constants of whose numbers none that is large is put:
-    those that the replacement alone has, as it overflows in one order of factors and not in another, and indices and
-    sizes, whose largest mean "to the end".
-    """
-    numbers = [
-        float(number)
-        for name, tensor in constants.items()
-        for number in _scalars(tensor)
-        if name not in small or abs(number) <= LARGE_PIN
-    ]
-    if most < np.inf:
-        numbers = [number for number in numbers if abs(number) <= most]
-    steps = [number for number in numbers if number and np.isfinite(number)]
-    between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
-    pairs = pairwise(sorted(set(steps)))
-    inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
-    inside += [step * part for step in steps if abs(step) <= LARGE_PIN for part in BESIDE]
-    random = np.random.default_rng(seed)
-    for want in plan.wants:
-        if want.kind == "indices" and feeds[want.name].size:
-            _point(feeds, want.name, numbers, random)
-            continue
-        is_float = want.name in plan.edged
-        is_whole = want.free and want.dtype.kind in "iu" and want.kind != "lengths"
-        if not is_float and not is_whole:
-            continue
-        spoken = between if ties else [*numbers, *HALVES, *inside]
-        beside = [number + by for number in steps if number.is_integer() for by in (-1, 1)]
-        whole = [*beside, *numbers] if ties else [*numbers, *beside]
-        pins = [*dict.fromkeys(spoken if is_float else whole)][:MOST_PINS]
-        fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
-        flat = feeds[want.name].reshape(-1).copy()
-        count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), flat.size)
-        places = random.choice(flat.size, count, replace=False) if count else ()
-        for place, pin in zip(places, fitting, strict=False):
-            flat[place] = pin
-        feeds[want.name] = flat.reshape(feeds[want.name].shape)
-
-
-def _point(feeds: dict[str, np.ndarray], name: str, numbers: Sequence[float], random: np.random.Generator) -> None:
-    """Put whole numbers into indices, none beyond the largest that is there."""
-    flat = feeds[name].reshape(-1).copy()
-    fitting = [int(number) for number in numbers if float(number).is_integer() and 0 <= number <= flat.max()]
-    for place, number in zip(random.permutation(flat.size), dict.fromkeys(fitting), strict=False):
-        flat[place] = number
-    feeds[name] = flat.reshape(feeds[name].shape)
-
-
-def _make_twins(feeds: Feeds, plan: InputPlan, seed: int, *, opposed: bool = False) -> None:
-    """Put numbers of one input where another of its dtype meets them, broadcast, where both may hold any.
-
-    opposed: infinities alone, of the other sign.
-    """
-    random = np.random.default_rng(seed)
-    free = [want.name for want in plan.wants if want.free and want.kind == "plain" and want.name in feeds]
-    for pair in pairwise(free):
-        one, other = sorted(pair, key=lambda name: feeds[name].size)
-        to = feeds[other]
-        if _spreads(feeds[one].shape, to.shape) and feeds[one].dtype == to.dtype and to.size:
-            from_ = np.broadcast_to(feeds[one], to.shape)
-            places = random.random(to.shape) < PART_OF_TWINS
-            fitting = np.flatnonzero(np.isinf(from_)) if opposed else np.arange(to.size)
-            if fitting.size:
-                places.reshape(-1)[random.choice(fitting)] = True
-            feeds[other] = np.where(places & np.isinf(from_), -from_, to) if opposed else np.where(places, from_, to)
-
-
-def _with_zeros(feeds: Feeds, beside: Sequence[np.ndarray]) -> Feeds:
-    """The same with zeros where another array of the shape is not finite, every other time."""
-    made = {name: array.copy() for name, array in feeds.items()}
-    for array in made.values():
-        for other in beside:
-            if other.shape == array.shape:
-                array.reshape(-1)[np.flatnonzero(~np.isfinite(other))[::2]] = 0
-    return made
-
-
-def _spreads(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether a shape broadcasts to another."""
-    try:
-        return np.broadcast_shapes(shape, target) == target
-    except ValueError:
-        return False
-
-
-def _scalars(tensor: TensorProto) -> np.ndarray:
-    """The number of a constant of one element, as an array; empty for others and for what is no number."""
-    if int(np.prod(tensor.dims)) != 1 or tensor.data_type in (TensorProto.STRING, TensorProto.BOOL):
-        return np.empty(0)
-    array = numpy_helper.to_array(tensor)
-    return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)
-
-
-def _fits(number: float, dtype: np.dtype) -> bool:
-    """Whether a dtype holds a number; float16 holds no -3.4e38, as masks in float32 do."""
-    if dtype.kind in "iu":  # compared as whole numbers: as a float, the largest int64 is one too large
-        return bool(np.iinfo(dtype).min <= int(number) <= np.iinfo(dtype).max)
-    limits = ml_dtypes.finfo(dtype)
-    return not np.isfinite(number) or bool(float(limits.min) <= number <= float(limits.max))
 
 
 class Feeder:
@@ -233,11 +93,11 @@ class Feeder:
         if values is Values.NON_FINITE and turn in BESIDE_BITS:
             leave = self.weights.union(feeds.keys() - self.plain, self._among_bits(turn))
             bits = self._plan.make(self._seed + turn, sizes, Values.PATTERNS, leave=leave)
-            feeds.update(_with_zeros(bits, [feeds[name] for name in self._among_bits(turn)]))
+            feeds.update(with_zeros(bits, [feeds[name] for name in self._among_bits(turn)]))
         if values is Values.COUNTS:
             feeds.update(self._behind_a_cache(setting, turn))
         if (values, turn) in ((Values.USUAL, TWINS), (Values.NON_FINITE, 0)):
-            _make_twins(feeds, self._plan, self._seed, opposed=values is Values.NON_FINITE)
+            make_twins(feeds, self._plan, self._seed, opposed=values is Values.NON_FINITE)
         if self.weights:
             shrunk = frozenset(setting.shrunk.items())
             if shrunk not in self._made:

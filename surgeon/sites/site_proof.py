@@ -16,7 +16,7 @@ from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 from surgeon.sites.excused import all_nan, is_unfit, overflows
 from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
-from surgeon.sites.feeder import Feeder, Feeds
+from surgeon.sites.feeder import Feeder
 from surgeon.sites.kinds import (
     ANEW,
     COSTLY,
@@ -35,6 +35,7 @@ from surgeon.sites.kinds import (
     suited,
 )
 from surgeon.sites.largest import line_of, to_note
+from surgeon.sites.pins import Feeds
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Setting, Sizes
 from surgeon.verdicts.compare import same_values
