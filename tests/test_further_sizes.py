@@ -31,7 +31,7 @@ def test_each_dim_is_alone_at_a_length_and_at_0_and_at_1_beside_larger_ones():
 
 def test_all_dims_are_odd_and_even_and_round():
     assert {"b": 4, "s": 5} in further("b", "s")
-    assert {"b": 16, "s": 16} in further("b", "s")
+    assert [{"b": size, "s": size} in further("b", "s") for size in (8, 16)] == [True, True]
 
 
 def test_numbers_that_the_region_speaks_of_have_neighbours():
@@ -68,7 +68,7 @@ def test_a_sum_of_dims_is_round_once():
     inputs = (Input("x", (symbol("p"), 4)), Input("z", (symbol("s"), 4)))
     known = Experiment(EMPTY, inputs, ("y",), ProofOptions(), loads=(Load((total, 4)), Load((total * 2 + 8, 4))))
     found = [setting.by_symbol for setting in Sizes(known, {}).further(Setting({"p": 3, "s": 4}, {}))]
-    assert sum(sizes["p"] + sizes["s"] == 8 for sizes in found) == 1
+    assert sum(sizes["p"] + sizes["s"] == 8 for sizes in found if 1 not in sizes.values()) == 1
     chosen = Sizes(known, {"p": 3}).further(Setting({"p": 3, "s": 4}, {}))
     assert all(setting.by_symbol["p"] == 3 for setting in chosen)
 

@@ -13,9 +13,12 @@ _REDUCED = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maxi
 
 
 def _normal(x: Array, groups: int, epsilon: float) -> Array:
-    """Each group of channels less its mean, over √(its variance + ε), in float32 at least: [N · groups, elements]."""
+    """Each group of channels less its mean, over √(its variance + ε), in float64: [N · groups, elements].
+
+    Wider than the plugin computes it, so that what a kernel of floats rounds away is not held against the pattern.
+    """
     rows = x.reshape(len(x) * groups, prod(x.shape[1:]) // groups)
-    wide = rows.astype(np.promote_types(rows.dtype, np.float32))
+    wide = rows.astype(np.float64)
     centred = wide - wide.mean(axis=-1, keepdims=True)
     found: Array = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + wide.dtype.type(epsilon))
     return found

@@ -35,7 +35,7 @@ LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others ar
 # are shorter, up to how many elements.
 MOST_LONGER, LONGER, MOST_WINDOW = 2, 9, 1 << 20
 BESIDE_ONE = 3  # added to the others where one free dim is 1: one row of many, as the first are of few
-ROUND = 16  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
+ROUND, EVEN = 8, 16  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not; and is even beyond
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
 MOST_SUMS = 2  # of free dims, that are made a round size
@@ -152,7 +152,7 @@ class Sizes:
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
-        All free dims that have a name one larger, where what was even is odd; all at a round size, and so that a sum
+        All free dims that have a name one larger, where what was even is odd; all at round sizes, and so that a sum
         of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
         at 1, the others a little larger; each alone at a length that no small buffer holds, and last at 0.  What other
         sizes follow from is changed for all; dims without a name may follow from others, and stay.  Each alone is also
@@ -161,7 +161,8 @@ class Sizes:
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
         alone = [name for name in named if not is_total(name)]
-        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
+        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}]
+        sets += [dict.fromkeys(named, size) for size in (ROUND, EVEN)]
         sets += self._round_sums(base, frozenset(alone))
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         if first.work <= COSTLY_WORK:
