@@ -30,6 +30,11 @@ def require_steps(dtype: Any, scale: Tensor, zero: Any) -> None:
     made = np.dtype(np.uint8) if zero is None else zero.dtype
     require(made == dtype, f"{dtype} comes back as {made}")
     require(scale.is_constant and scale.dtype == np.float32, "the scale is no constant in float32")
+    require_digits(scale)
+
+
+def require_digits(scale: Tensor) -> None:
+    """Refuse scales so small or large that products with them lose digits."""
     lowest = np.finfo(np.float32).tiny * 2**16
     require(bool(((scale.values > lowest) & (scale.values < 1 / lowest)).all()), "the scale has few digits, or none")
 
@@ -86,6 +91,5 @@ def quantized_already(g: Graph, x: Tensor, scale: Tensor) -> Tensor:
     Numerics: none.
     TensorRT: it takes a DequantizeLinear behind such ops by itself, and computes these in int8.
     """
-    lowest = np.finfo(np.float32).tiny * 2**16
-    require(bool(lowest < scale.values.reshape(-1)[0] < 1 / lowest), "the scale has few digits, or none")
+    require_digits(scale)
     return x

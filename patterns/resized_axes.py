@@ -14,14 +14,13 @@ class Named(Captures):
     x: Tensor
     scales: Constant | Any = None
     sizes: Tensor | Any = None
-    axes: list[int] | None = None
+    axes: list[int] | Any = None
     attributes: dict[str, Any]
 
 
 def resized(g: Graph, m: Named) -> Tensor:
     """Resize, its axes named."""
-    made: Tensor = g.resize(m.x, None, m.scales, m.sizes, axes=m.axes, **m.attributes)  # type: ignore[arg-type]
-    return made
+    return g.resize(m.x, None, m.scales, m.sizes, axes=m.axes, **m.attributes)
 
 
 @rule(patterns=[resized], target="any", opset=18, lacking=True)

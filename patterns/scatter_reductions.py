@@ -5,26 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Graph, Tensor, require, rule
+from ._scattered import Scattered, by_elements, counted, size_of
 
 MOST = 2**24  # comparisons
 NEUTRAL = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}
 
 
-class Scattered(Captures):
-    """What is there, where something is put, and how."""
-
-    x: Tensor
-    indices: Tensor
-    updates: Tensor
-    axis: int = 0
-    reduction: str
-
-    def require_known(self) -> None:
-        """Refuse tensors of unknown rank, and more comparisons than are worth it, as far as sizes are fixed."""
-        require(self.reduction in NEUTRAL, "it has no reduction")
-        require(all(one.rank is not None for one in (self.x, self.indices, self.updates)), "a rank is unknown")
-        require(self.x.dtype is not None, "the dtype of x is unknown")
+def require_known(m: Scattered) -> None:
+    """Refuse what is put there as it is, and tensors of unknown rank or dtype."""
+    require(m.reduction in NEUTRAL, "it has no reduction")
+    require(all(one.rank is not None for one in (m.x, m.indices, m.updates)), "a rank is unknown")
+    require(m.x.dtype is not None, "the dtype of x is unknown")
 
 
 def require_few(*sizes: Any) -> None:
@@ -50,17 +42,6 @@ def reduced(g: Graph, m: Scattered, chosen: Tensor, x: Tensor, axis: int) -> Ten
     return g.min(x, g.reduce_min(chosen, over, keepdims=0))
 
 
-def counted(g: Graph, indices: Tensor, size: Any) -> Tensor:
-    """Indices counted from the front."""
-    wide = g.cast(indices, to="int64")
-    return g.where(g.less(wide, np.array(0, np.int64)), g.add(wide, size), wide)
-
-
-def by_elements(g: Graph, m: Scattered) -> Tensor:
-    """ScatterElements."""
-    return g.scatter_elements(m.x, m.indices, m.updates, axis=m.axis, reduction=m.reduction)
-
-
 @rule(patterns=[by_elements], target="any", opset=16, lacking=True, dtypes="floats")
 def scatter_elements(g: Graph, m: Scattered) -> Tensor:
     """Write a ScatterElements with a reduction as sums, products, largest or smallest numbers along an axis.
@@ -69,14 +50,11 @@ def scatter_elements(g: Graph, m: Scattered) -> Tensor:
     with every place of its axis, also of free sizes: of 2²⁴ comparisons at most, as far as that is known.
     Numerics: rounding only.
     """
-    m.require_known()
-    axis, rank = m.axis % m.x.rank, m.x.rank
-    others = [(m.x.shape[at], m.indices.shape[at]) for at in range(rank) if at != axis]
-    require(all(one == other for one, other in others), "the indices do not go over all other axes")
-    size: Any = m.x.shape[axis]
-    require_few(size, *m.indices.shape)
-    size = size if isinstance(size, int) else g.gather(g.shape(m.x), np.array(axis))
-    order = [*(at for at in range(rank) if at != axis), axis]
+    require_known(m)
+    axis = m.whole_axis()
+    require_few(m.x.shape[axis], *m.indices.shape)
+    size = size_of(g, m.x, axis)
+    order = [*(at for at in range(m.x.rank) if at != axis), axis]
     x, indices, updates = (g.transpose(one, perm=order) for one in (m.x, m.indices, m.updates))
     last = np.array([-1], np.int64)
     wide = counted(g, indices, np.array(size) if isinstance(size, int) else size)
@@ -98,7 +76,7 @@ def scatter_nd(g: Graph, m: Scattered) -> Tensor:
     with every place, also where the first size is free: of 2²⁴ comparisons at most, as far as that is known.
     Numerics: rounding only.
     """
-    m.require_known()
+    require_known(m)
     shape: list[Any] = list(m.x.shape)
     depth: Any = m.indices.shape[-1]
     require(isinstance(depth, int) and depth > 0, "how many axes an index goes over is not fixed")

@@ -1,0 +1,42 @@
+"""What is scattered with a reduction, as patterns look for it."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require
+
+
+class Scattered(Captures):
+    """What is there, where something is put, and how."""
+
+    x: Tensor
+    indices: Tensor
+    updates: Tensor
+    axis: int = 0
+    reduction: str
+
+    def whole_axis(self) -> int:
+        """The axis along which is scattered, counted from the front, where the indices go over all others."""
+        require(self.x.rank is not None and self.indices.rank is not None, "a rank is unknown")
+        axis: int = self.axis % self.x.rank
+        others = [(self.x.shape[at], self.indices.shape[at]) for at in range(self.x.rank) if at != axis]
+        require(all(one == other for one, other in others), "the indices do not go over all other axes")
+        return axis
+
+
+def by_elements(g: Graph, m: Scattered) -> Tensor:
+    """ScatterElements."""
+    return g.scatter_elements(m.x, m.indices, m.updates, axis=m.axis, reduction=m.reduction)
+
+
+def size_of(g: Graph, x: Tensor, axis: int) -> Any:
+    """The size of an axis, a tensor where it is free."""
+    size = x.shape[axis]
+    return size if isinstance(size, int) else g.gather(g.shape(x), np.array(axis))
+
+
+def counted(g: Graph, indices: Tensor, size: Any) -> Tensor:
+    """Indices counted from the front."""
+    wide = g.cast(indices, to="int64")
+    return g.where(g.less(wide, np.array(0, np.int64)), g.add(wide, size), wide)
