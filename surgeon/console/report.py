@@ -87,11 +87,11 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
             continue
         found = stand.get(name, [])
         times, undone = (sum(site.fired[name] for site in sites) for sites in (found, gone.get(name, [])))
+        where = _where(found)
+        if name in report.tails:
+            times, where = report.count(name), tail_words(report)
         numbers = [f"{times:,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
-        where = tail_words(report) if name in report.tails else _where(found)
-        times_told = f"{report.count(name):,}" if name in report.tails else numbers[0]
-        is_dim = times_told == "0" and not undone
-        table.add_row(name, times_told, *numbers[1:], where, style="dim" if is_dim else "")
+        table.add_row(name, *numbers, where, style="" if times or undone else "dim")
     if silent:
         numbers = ["0", *([""] if report.rolled_back else [])]
         table.add_row(f"{len(silent):,} others", *numbers, "surgeon explain says why", style="dim")

@@ -16,8 +16,7 @@ from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.storage import storage_of
 from surgeon.models.options import CheckOptions
 from surgeon.recipes.recipe import Recipe, Rules
-from surgeon.rules.catalogue import resolve
-from surgeon.rules.tails import without_tails
+from surgeon.rules.catalogue import resolve_with_tails
 
 MODEL_TIME = 600.0
 """Seconds by the clock that one model may take where nothing else is said."""
@@ -70,9 +69,7 @@ class Orders:
             raise UsageError("Models of a fleet go to another folder, so their data files are not shared; use copy.")
         for step in self.recipe.steps:
             if isinstance(step, Rules):
-                rules, tails = without_tails(step.rules)
-                if rules or not tails:
-                    resolve(rules, approximate=step.approximate)
+                resolve_with_tails(step.rules, approximate=step.approximate)
 
     def keyed(self) -> "Orders":
         """The same with its key."""

@@ -26,8 +26,7 @@ from surgeon.recipes.result import RecipeReport
 from surgeon.rewriting.checking import complaint_of
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rewrite import rewrite
-from surgeon.rules.catalogue import flat, resolve
-from surgeon.rules.tails import without_tails
+from surgeon.rules.catalogue import flat, resolve_with_tails
 
 Part: TypeAlias = "list[Edit] | Rules"
 LOCK = ".lock"  # behind a recipe's name
@@ -164,9 +163,8 @@ class _How:
         expect = dict(part.expect)
         if self.locked is not None:
             counts = self.locked[number].get("rules", {})
-            rules, tails = without_tails(part.rules)
-            found = flat(resolve(rules, approximate=part.approximate)) if rules else ()
-            names = [*tails, *(rule.name for rule in found)]
+            rules, tails = resolve_with_tails(part.rules, approximate=part.approximate)
+            names = [*tails, *(rule.name for rule in flat(rules))]
             before = {name: counts.get(name, 0) for name in names}
             changed = next((name for name, count in expect.items() if before.get(name, count) != count), None)
             if changed is not None:

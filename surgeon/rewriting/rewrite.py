@@ -24,11 +24,10 @@ from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.run import Clock, RuleRun, indexed
 from surgeon.rewriting.runnable import provider_of
-from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.catalogue import flat, resolve, resolve_with_tails
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.inline import inline_rules
 from surgeon.rules.rule import Rule
-from surgeon.rules.tails import without_tails
 
 if TYPE_CHECKING:
     from surgeon.upgrading.result import Upgrade
@@ -195,9 +194,10 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
     original: Written = Path(os.fspath(source)) if is_file else source
     with ExitStack() as stack:
         with clock.phase("read"):
-            rules, tails = without_tails(rules)
-            needs_rules = not (settings.inline or tails) or bool(rules)
-            selection = resolve(rules, approximate=settings.approximate) if needs_rules else {}
+            selection: dict[str, tuple[Rule, ...]] = {}
+            tails: list[str] = []
+            if rules or not settings.inline:
+                selection, tails = resolve_with_tails(rules, approximate=settings.approximate)
             before = stack.enter_context(Model.open(original))
         edited = None
         if tails:
@@ -206,7 +206,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
             with clock.phase("edit"):
                 told = settings.told_edit()
                 original, edited = with_tail(tails[0], original, settings.output, stack, **told)
-        model = stack.enter_context(Model.open(original)) if tails else before
+        model = before if edited is None else stack.enter_context(Model.open(original))
         over, not_upgraded = _attempt(model, original, selection, settings, clock, stack)
         run = over.run
         names = {name: tuple(rule.name for rule in found) for name, found in (over.first | selection).items()}

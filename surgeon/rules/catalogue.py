@@ -15,7 +15,7 @@ from surgeon.listing import like
 from surgeon.packs import points
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.rule import Rule
-from surgeon.rules.tails import TAILS, no_rule
+from surgeon.rules.tails import TAILS, no_rule, without_tails
 
 Named = str | Rule | LocalFunction
 _Names = Mapping[str, Sequence[str]]
@@ -54,6 +54,17 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
         if not any(rule.module == module or rule.module.startswith(f"{module}.") for module in modules):
             rule.require_sense()  # a pack's own tests hold its rules to what rules must be
     return found if approximate else {name: _exact(name, rules) for name, rules in found.items()}
+
+
+def resolve_with_tails(
+    names: Named | Iterable[Named], *, approximate: bool = True
+) -> tuple[dict[str, tuple[Rule, ...]], list[str]]:
+    """The rules as `resolve` has them, none where tails of detectors alone are named, and the names of these tails.
+
+    Raises as `resolve`, and UsageError for two tails.
+    """
+    rules, tails = without_tails(names)
+    return (resolve(rules, approximate=approximate) if rules or not tails else {}), tails
 
 
 def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
