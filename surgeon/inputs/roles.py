@@ -55,9 +55,9 @@ class Limit(NamedTuple):
 class Role:
     """What was seen of one input.
 
-    `limits`: of the tables it indexes.  `flags`: other meanings: mask (truth: cast to bool;
-    bit: subtracted from one), scores, condition, count, zero, target, trip,
-    length, measured (against what is no constant), divisor, boxes, overlap.  `words`: strings that the graph knows.
+    `limits`: of the tables it indexes.  `flags`: other meanings: mask (truth: cast to bool; bit: subtracted from one),
+    scores, condition, count, zero, target, trip, length, measured (against what is no constant), divisor, boxes,
+    overlap.  `words`: strings that the graph knows.
     """
 
     limits: list[Limit] = field(default_factory=list)

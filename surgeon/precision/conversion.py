@@ -22,7 +22,7 @@ from surgeon.precision.comparison import OutputComparison
 from surgeon.precision.evidence import Evidence
 from surgeon.precision.fills import SMALL, Fills, misfit
 from surgeon.precision.gauging import Tensor
-from surgeon.precision.keeping import AUTO, asked, place_of
+from surgeon.precision.keeping import AUTO, Place, asked, place_of
 from surgeon.precision.kernels import merged_in_vain, without_kernel
 from surgeon.precision.result import ConvertReport, Kept
 from surgeon.precision.trying import Trying
@@ -75,12 +75,13 @@ class Conversion:
             wiring = builder.wiring()
             for place, reason in asked(settings.keep, wiring, original).items():
                 self._keeping.keep(place, "asked", reason)
+            unfit: dict[Place, str] = {}
             if settings.provider is not None:
-                for place, reason in without_kernel(wiring, settings.provider).items():
-                    self._keeping.keep(place, "kernel", reason)
+                unfit = without_kernel(wiring, settings.provider)
             elif settings.decides:
-                for place, reason in merged_in_vain(wiring).items():
-                    self._keeping.keep(place, "kernel", reason)
+                unfit = merged_in_vain(wiring)
+            for place, reason in unfit.items():
+                self._keeping.keep(place, "kernel", reason)
             trying = Trying(original, model.skeleton, self._change, settings.options, io=settings.io)
             ranges = trying.run(_measured(wiring) if settings.decides else ()) if settings.check else {}
             builder.is_stale = trying.is_stale

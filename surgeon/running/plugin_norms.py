@@ -17,10 +17,9 @@ def _normal(x: Array, groups: int, epsilon: float) -> Array:
 
     Wider than the plugin computes it, so that what a kernel of floats rounds away is not held against the pattern.
     """
-    rows = x.reshape(len(x) * groups, prod(x.shape[1:]) // groups)
-    wide = rows.astype(np.float64)
-    centred = wide - wide.mean(axis=-1, keepdims=True)
-    found: Array = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + wide.dtype.type(epsilon))
+    rows = x.reshape(len(x) * groups, prod(x.shape[1:]) // groups).astype(np.float64)
+    centred = rows - rows.mean(axis=-1, keepdims=True)
+    found: Array = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + epsilon)
     return found
 
 

@@ -10,7 +10,7 @@ from surgeon.indexing.scope import qualified
 from surgeon.inputs.dims import is_total, kind_of
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
-from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING
+from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING, Want
 from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
@@ -45,7 +45,7 @@ class Feeder:
             return False
         if values is Values.NON_FINITE and turn in BESIDE_BITS and (self._beside or not self._among_bits(turn)):
             return False
-        if values is Values.COUNTS and self._has_cache:
+        if values is Values.COUNTS and self._totals:
             return True
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
@@ -66,11 +66,11 @@ class Feeder:
         return hiding[place] if len(hiding) > 1 and 0 <= place < len(hiding) else None
 
     @cached_property
-    def _has_cache(self) -> bool:
-        """Whether lengths may count past and new rows."""
+    def _totals(self) -> list[Want]:
+        """Lengths that may count past and new rows; none where the region has not both."""
         kinds = {kind_of(name) for name in self._experiment.free if not is_total(name)}
-        lengths = [want for want in self._plan.wants if want.kind == "lengths" and not want.free]
-        return {"past", "sequence"} <= kinds and bool(lengths)
+        has_cache = {"past", "sequence"} <= kinds
+        return [want for want in self._plan.wants if has_cache and want.kind == "lengths" and not want.free]
 
     def _among_bits(self, turn: int) -> list[str]:
         """Which inputs hold infinities and NaN in a turn in which others are zeros and ones; none without others."""
@@ -120,12 +120,11 @@ class Feeder:
         sizes = {name: size for name, size in setting.by_symbol.items() if not is_total(name)}
         past, new = (sum(sizes[name] for name in sizes if kind_of(name) == kind) for kind in ("past", "sequence"))
         random, made = np.random.default_rng(self._seed + turn), {}
-        for want in self._plan.wants if past and new else ():
-            if want.kind == "lengths" and not want.free:
-                shape = want.shape(self._sizes(setting))
-                last = random.integers(new - 1, past + new, shape) if shape else np.asarray(past + new)
-                last.reshape(-1)[:1] = past + new - bool(shape)
-                made[want.name] = last.astype(want.dtype)
+        for want in self._totals if past and new else ():
+            shape = want.shape(self._sizes(setting))
+            last = random.integers(new - 1, past + new, shape) if shape else np.asarray(past + new)
+            last.reshape(-1)[:1] = past + new - bool(shape)
+            made[want.name] = last.astype(want.dtype)
         return made
 
     def overflows(self, values: Values, turn: int) -> bool:

@@ -49,7 +49,7 @@ _TOO = (
 _LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes tell most of what they do
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
-FURTHER, ROOMY = (Values.USUAL, 0), (Values.USUAL, SPOKEN_OF)  # where there is room for all the region's own constants
+FURTHER = ((Values.USUAL, 0),)
 MOST_PINS, PART_OF_PINS = 32, 2  # how many of them, of how many elements each: at least every other stays as it is
 ROOM = MOST_PINS * PART_OF_PINS
 ANEW = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
@@ -61,6 +61,17 @@ _OF_MAGNITUDES = frozenset(
 )
 LOSING = _OF_MAGNITUDES - {Values.FAINT} | {Values.EXTREME}  # of which products overflow
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
+
+
+def kinds_further(number: int, *, has_room: bool, has_one: bool) -> list[tuple[Values, int]]:
+    """The kinds at the other sizes, of which these are the `number`th.
+
+    has_room: for all the region's own constants, and integers of every magnitude.  has_one: some size is 1, where
+    counts that do not fit several batches run.
+    """
+    usual = (Values.USUAL, number * ANEW + (SPOKEN_OF if has_room else 0))
+    limits, counts = [(Values.LIMITS, number)], [(Values.COUNTS, 0)]
+    return [usual, *(limits if has_room else ()), *(counts if has_one else ())]
 
 
 def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:

@@ -18,7 +18,6 @@ from surgeon.sites.excused import all_nan, is_unfit, overflows
 from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.sites.feeder import Feeder
 from surgeon.sites.kinds import (
-    ANEW,
     COSTLY,
     FIRST,
     FURTHER,
@@ -26,9 +25,9 @@ from surgeon.sites.kinds import (
     OFTEN,
     OTHERS,
     ROOM,
-    ROOMY,
     WEIGHED,
     adds_products,
+    kinds_further,
     name_of_kind,
     part_of_one,
     spoken,
@@ -215,10 +214,8 @@ class Attempt:
         wanted = () if failure else (setting for setting in further if not self._adds_nothing(setting))
         for number, setting in enumerate(wanted, 1):
             roomy = roomy or (setting if setting.elements >= ROOM else None)
-            values, turn = ROOMY if setting is roomy else FURTHER
-            runs, limits = self.runs, [(Values.LIMITS, number)] if setting is roomy else []
-            counts = [(Values.COUNTS, 0)] if 1 in setting.by_symbol.values() else []  # of several batches few run
-            kinds = [(values, turn + number * ANEW), *limits, *counts]
+            has_one, runs = 1 in setting.by_symbol.values(), self.runs
+            kinds = kinds_further(number, has_room=setting is roomy, has_one=has_one)
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
@@ -262,7 +259,7 @@ class Attempt:
     def _kinds_at(self, setting: Setting, has_run: bool) -> Sequence[tuple[Values, int]]:
         """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
         if self._once:
-            return (FURTHER,)
+            return FURTHER
         if has_run or self.experiment.brief:
             return OTHERS
         return FIRST if setting.work <= COSTLY_WORK else COSTLY
@@ -299,8 +296,7 @@ class Attempt:
         except SessionError as error:
             self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
             return ""
-        fits = self._at is None or self.experiment.is_of_source(original, self._at.size)
-        if values is Values.COUNTS and not fits:
+        if values is Values.COUNTS and not self._fits(original):
             return ""  # the rule may stand on the shapes that the source states
         if not self.runs:
             again = self._first.run(feeds)
@@ -315,7 +311,7 @@ class Attempt:
             if error.missing:
                 why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
                 raise CannotCut(f"nothing here runs the replacement: {why}") from error
-            if not fits or (self._is_empty and not is_unfit(self.experiment, self._at, error.node)):
+            if not self._fits(original) or (self._is_empty and not is_unfit(self.experiment, self._at, error.node)):
                 return ""  # kernels differ in whether they take sizes that do not fit, and tensors without elements
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact, large = self._exact(feeds), self._feeder.overflows(values, turn)
@@ -333,6 +329,10 @@ class Attempt:
                 return f"{name!r} {found.why}"
         self._agreed += 1
         return ""
+
+    def _fits(self, original: Mapping[str, np.ndarray]) -> bool:
+        """Whether the sizes of a run fit one another, as far as the shapes tell that the source states."""
+        return self._at is None or self.experiment.is_of_source(original, self._at.size)
 
     def _keep(self, found: TensorError, answer: np.ndarray) -> None:
         """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
