@@ -38,12 +38,11 @@ def with_tail(
         return source, None
     try:
         edits = detector_tail(source, tail.kind)
-    except UsageError as error:
+        run = edited(source, edits, output, check=check, require_proof=require_proof, options=options)
+        return stack.enter_context(run)
+    except UsageError as error:  # the head is looked at once more as the edit is done
         told = str(error).rstrip(".")
         raise UsageError(f"{told}; the command that takes these is surgeon append IN OUT {tail.kind}.") from None
-    run = edited(source, edits, output, check=check, require_proof=require_proof, options=options)
-    try:
-        return stack.enter_context(run)
     except CheckFailed as error:
         report = Report(label(source), str(output or ""), target, {}, tails=(name,))
         report.edited = error.report if isinstance(error.report, EditReport) else None

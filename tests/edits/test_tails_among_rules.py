@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import surgeon
 from surgeon.rules.tails import TAILS
+from surgeon.testing import parse
 from tests.command_line import run
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> g '
@@ -129,6 +130,14 @@ def test_what_the_graph_does_not_tell_names_the_command_that_takes_it(source, tm
     assert "the command that takes these is surgeon append IN OUT nms." in done.output
     done = run("append", source, tmp_path / "out.onnx", "nms", "--activation", "sigmoid")
     assert done.exit_code == 0, done.output
+
+
+def test_what_is_no_detector_names_it_too(source, tmp_path):
+    """That shows only as the edit is done."""
+    onnx.save(parse("(float[n, s, 400] x) => (float[n, s, 400] y) { y = Relu(x) }"), source)
+    done = run("rewrite", source, tmp_path / "out.onnx", "--rules", "nms")
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert "give head=yolov8; the command that takes these is surgeon append IN OUT nms." in done.output
 
 
 def test_a_tail_that_answers_otherwise_is_not_written(source, tmp_path, monkeypatch):
