@@ -68,7 +68,7 @@ def test_integers_come_near_their_limits(dtype: str):
     limits = np.iinfo(dtype)
     assert int(found.max()) > limits.max - 10
     if limits.min:
-        assert limits.min < int(found.min()) < limits.min + 12, "the least itself divided by -1 ends a process"
+        assert int(found.min()) == limits.min
 
 
 @pytest.mark.parametrize("dtype", ["float", "float16", "bfloat16"])

@@ -91,9 +91,9 @@ def test_what_holds_for_the_data_of_one_model_alone_is_not_proved():
 
 
 def test_integers_of_one_name_in_two_branches_are_two():
-    text = """(int64[n, 4] i, bool c) => (float[n, 4] y) <float zero = {0.0}>
+    text = """(int64[n, 4] i, bool c) => (float[n, 4] y) <float zero = {0.0}, int64 none = {0}>
         { y = If (c) <then_branch = yes () => (float[n, 4] t)
-                { m = Abs(i) k = Cast<to = 1>(m) q = Max(k, zero) t = Neg(q) },
+                { m = Max(i, none) k = Cast<to = 1>(m) q = Max(k, zero) t = Neg(q) },
               else_branch = no () => (float[n, 4] e)
                 { m = Neg(i) k = Cast<to = 1>(m) q = Max(k, zero) e = Neg(q) }> }"""
     assert outcomes(parse(text), without_max) == {"t": "proved", "e": "failed"}

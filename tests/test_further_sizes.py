@@ -29,9 +29,10 @@ def test_each_dim_is_alone_at_a_length_and_at_0_and_at_1_beside_larger_ones():
     assert found[-2:] == [{"b": 0, "s": 4}, {"b": 3, "s": 0}], "last, for some kernels crash"
 
 
-def test_all_dims_are_odd_and_even_and_round():
+def test_all_dims_are_odd_and_even_and_round_and_one_is_twice_another():
     assert {"b": 4, "s": 5} in further("b", "s")
-    assert [{"b": size, "s": size} in further("b", "s") for size in (8, 16)] == [True, True]
+    assert [{"b": b, "s": s} in further("b", "s") for b, s in ((8, 8), (8, 16), (16, 8))] == [True, True, True]
+    assert [{"b": size} in further("b") for size in (8, 16)] == [True, True]
 
 
 def test_numbers_that_the_region_speaks_of_have_neighbours():

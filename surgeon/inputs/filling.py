@@ -127,7 +127,9 @@ class Filler:
         if ascending and low == 0:
             return self._positions(high)
         if self.values is Values.BACKWARDS and low == 0:
-            return self._pinned(self.random.integers(-high, high, self.shape), [-high, -1])
+            past = self.want.role.flags & {"beyond", "lookup"} == {"beyond"}
+            ends = [-high, -1, *((high, -high - 1) if past else ())]
+            return self._pinned(self.random.integers(-high - past, high + past, self.shape), ends)
         made = self.random.integers(low, low + 1 if self.tame else high, self.shape)
         if not self.tame and made.size >= high - low > 2:  # each row of the table
             made.reshape(-1)[: high - low] = np.arange(low, high)
@@ -200,12 +202,12 @@ class Filler:
         """Between 1 and the smallest free dimension that may be a sequence; the first takes all of it.
 
         A single one that something is compared with is 0 in some sets: it may say how long a loop runs.  What is
-        compared alone may be any number above 0.
+        compared alone may be any number above 0, and near the limits of its dtype one below it.
         """
         if self.tame:
             return np.ones(self.shape, dtype=np.int64)
         if self.values in FAR_KINDS:
-            return np.asarray(np.maximum(self._integers(), 1))
+            return self._integers() if self.values is Values.LIMITS else np.asarray(np.maximum(self._integers(), 1))
         longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
         is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
@@ -279,10 +281,9 @@ class Filler:
         return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
 
     def _near_limits(self, made: np.ndarray, negative: bool) -> np.ndarray:
-        """Every other integer near the largest of its dtype or, where it may be negative, the least but one, one at it.
+        """Every other integer near the largest of its dtype or, where it may be negative, the least, one at each.
 
-        Not the least itself: divided by -1 it ends a process.  Of the others every other is of any magnitude, or equal
-        to a small one in half of its bits.
+        Of the others every other is of any magnitude, or equal to a small one in half of its bits.
         """
         limits = np.iinfo(self.want.dtype)
         bits = int(limits.max).bit_length()
@@ -295,7 +296,10 @@ class Filler:
         kind = self.random.random(self.shape)
         kind.reshape(-1)[self.seed % 2 : self.seed % 2 + 1] = 0.0
         whole = made.astype(object)
-        return np.where(kind < _FAR_PART, near, np.where(kind < _FAR_PART * 3 / 2, far, whole)).astype(self.want.dtype)
+        chosen = np.where(kind < _FAR_PART, near, np.where(kind < _FAR_PART * 3 / 2, far, whole))
+        least = (self.seed + 1) % 2  # beside the largest, or where there is one alone in its turn
+        chosen.reshape(-1)[least : least + negative] = int(limits.min)
+        return chosen.astype(self.want.dtype)
 
     def _wide(self) -> np.ndarray:
         """Floats over many orders of magnitude, exact zeros among them, both tails in the smallest of tensors."""

@@ -57,7 +57,7 @@ class Role:
 
     `limits`: of the tables it indexes.  `flags`: other meanings: mask (truth: cast to bool; bit: subtracted from one),
     scores, condition, count, zero, target, trip, length, measured (against what is no constant), divisor, boxes,
-    overlap.  `words`: strings that the graph knows.
+    overlap, lookup (of a table), beyond (what it indexes takes any number).  `words`: strings that the graph knows.
     """
 
     limits: list[Limit] = field(default_factory=list)
@@ -105,10 +105,12 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     for lookup in op.lookups:
         if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
             role.limits.append(Limit(_reach(scopes, place, node, lookup), place.shift, place.sizes))
+            role.flags.add("lookup")
     if op.below is not None and slot == op.below[0]:
         depth = scopes.constant(place.scope, node.input[op.below[1]])
         table = int(depth.ravel()[0]) if depth is not None and depth.size else None
         role.limits.append(Limit(table, place.shift, place.sizes))
+        role.flags.add("beyond")
     if slot == op.boxes:
         role.flags.add("boxes")
         role.limits.append(Limit(_reach(scopes, place, node, Lookup(slot, 0))))

@@ -35,8 +35,9 @@ LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others ar
 # are shorter, up to how many elements.
 MOST_LONGER, LONGER, MOST_WINDOW = 2, 9, 1 << 20
 BESIDE_ONE = 3  # added to the others where one free dim is 1: one row of many, as the first are of few
-ROUND, EVEN = 8, 16  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not; and is even beyond
+ROUND, EVEN = 8, 16  # of free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not; and is even beyond
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
+_HALVES = ((ROUND, EVEN), (EVEN, ROUND))  # of dims in turn, so that one is half of the next, and each of either size
 MOST_BESIDE = 3  # such constants
 MOST_SUMS = 2  # of free dims, that are made a round size
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
@@ -162,7 +163,8 @@ class Sizes:
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
         alone = [name for name in named if not is_total(name)]
         sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}]
-        sets += [dict.fromkeys(named, size) for size in (ROUND, EVEN)]
+        sets += [dict.fromkeys(named, ROUND)]
+        sets += [{name: pair[place % 2] for place, name in enumerate(named)} for pair in _HALVES]
         sets += self._round_sums(base, frozenset(alone))
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         if first.work <= COSTLY_WORK:

@@ -79,3 +79,21 @@ plant_text(
     "{ y = Cast<to = 9>(x) }",
     "{ a = Cast<to = 6>(x) y = Cast<to = 9>(a) }",
 )
+plant_text(
+    INTEGER,
+    "wrong for the least number alone",
+    "(int64[n] x) => (int64[n] y) ",
+    "{ y = Sub(x, one) }",
+    "{ a = Sub(x, one) e = Equal(x, least) y = Where(e, one, a) }",
+    one=np.array(1, np.int64),
+    least=np.array(np.iinfo(np.int64).min, np.int64),
+)
+plant_text(
+    INTEGER,
+    "of a length below 0 its size is taken",
+    "(int64[b] l) => (bool[b, 6] y) ",
+    "{ c = Unsqueeze(l, last) y = Less(places, c) }",
+    "{ a = Abs(l) c = Unsqueeze(a, last) y = Less(places, c) }",
+    last=np.array([1]),
+    places=np.arange(6),
+)

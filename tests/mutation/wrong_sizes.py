@@ -23,6 +23,8 @@ def even_above_8(g: Any, n: Any, m: Any) -> Any:
 for name, holds in {
     "an even length above 8": even_above_8,
     "one row of more than four columns": lambda g, n, m: g.and_(g.equal(n, 1), g.greater(m, 4)),
+    "twice as many rows as columns": lambda g, n, m: g.equal(n, g.mul(m, 2)),
+    "half as many rows as columns": lambda g, n, m: g.equal(m, g.mul(n, 2)),
     "a length of 100": lambda g, n, m: g.equal(m, 100),
     "a length of 512": lambda g, n, m: g.equal(m, 512),
     "a length between 128 and 512": lambda g, n, m: g.and_(g.greater(m, 128), g.less(m, 512)),
@@ -57,4 +59,13 @@ plant_text(
     "{ y = Gather(v, i) }",
     w=ROWS,
     v=np.where(np.arange(100)[:, None] == 50, 0.0, ROWS).astype(np.float32),
+)
+plant_text(
+    INDEX,
+    "indices beyond a depth come again",
+    "(int64[n] i) => (float[n, 4] y) ",
+    "{ y = OneHot(i, depth, values) }",
+    "{ k = Mod(i, depth) y = OneHot(k, depth, values) }",
+    depth=np.array(4),
+    values=np.array([0, 1], np.float32),
 )
