@@ -140,8 +140,6 @@ def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, 
 
     data: what JSON has of it, where that is more than its own.  title: of the page.
     """
-    import json
-
     if path.lower().endswith(SUFFIXES) and not _is_stream(path):
         from surgeon.pages.showing import page
 
@@ -151,7 +149,7 @@ def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, 
     from surgeon.file.atomic import AtomicFile
     from surgeon.file.copying import write_all
 
-    text = json.dumps(result.to_dict() if data is None else data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = _lines(result.to_dict() if data is None else data)
     try:
         if _is_stream(path):
             Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -161,3 +159,19 @@ def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, 
             file.commit()
     except OSError as error:
         raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
+
+
+def _lines(data: Mapping[str, Any]) -> str:
+    """JSON with a line for each entry, and for each record of a list: a site is found and compared by its line."""
+    import json
+
+    def told(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+    def entry(value: Any) -> str:
+        if not (isinstance(value, list) and value and isinstance(value[0], dict)):
+            return told(value)
+        return "[\n  " + ",\n  ".join(map(told, value)) + "\n ]"
+
+    entries = [f" {told(str(key))}: {entry(value)}" for key, value in data.items()]
+    return "{\n" + ",\n".join(entries) + "\n}\n"

@@ -22,23 +22,34 @@ class Classes:
         positive = finite & (magnitude > 0)
         counted = magnitude[positive]
         self.largest = float(counted.max(initial=0.0))
-        tenth = float(np.quantile(counted, _TENTH, method="lower")) if counted.size else 0.0
+        below = int(_TENTH * (counted.size - 1))
+        tenth = float(np.partition(counted, below)[below]) if counted.size else 0.0
         self.usual = min(self.largest, _ORDINARY * tenth)
         with np.errstate(all="ignore"):
             powers = np.frexp(self.largest)[1] - np.frexp(magnitude)[1]
-        self._numbers = np.where(magnitude > 0, np.maximum(powers // BINADES, 0) + 1, 0).astype(np.intp)
+        self._numbers = np.where(magnitude > 0, np.maximum(powers // BINADES, 0) + 1, 0).astype(np.uint16)
         self._finite = None if finite.all() else finite
-        self._judged = self._numbers if self._finite is None else self._numbers[finite]
         self._count = int(self._numbers.max(initial=0)) + 1
+        judged = self._judged(self._numbers)
+        # Largest values of classes are asked for often, and are fast to tell where each class lies together.
+        order = np.argsort(judged, kind="stable")
+        self._held, self._starts = np.unique(judged[order], return_index=True)
+        self._order = order if len(self._held) > 1 else slice(None)
         self.scale = self.largest_of(magnitude)
 
     def largest_of(self, values: np.ndarray) -> np.ndarray:
         """For each class the largest of these values over its finite elements, or of one value for all; 0 for none."""
         found = np.zeros(self._count)
-        if values.ndim and self._finite is not None:
-            values = values[self._finite]
-        np.maximum.at(found, self._judged, values)
+        if not values.ndim:
+            found[self._held] = np.maximum(values, 0.0)
+        elif len(self._held):
+            together = self._judged(values)[self._order]
+            found[self._held] = np.maximum(np.maximum.reduceat(together, self._starts), 0.0)
         return found
+
+    def _judged(self, values: np.ndarray) -> np.ndarray:
+        """Those of the finite elements, flat."""
+        return values.reshape(-1) if self._finite is None else np.asarray(values[self._finite])
 
     def spread(self, of_classes: np.ndarray) -> np.ndarray:
         """For each element what is given of its class."""
