@@ -62,6 +62,11 @@ def crash(argument, note):
     time.sleep(10)
 
 
+def segfault(argument, note):
+    """Ends its process as a library does that is not there."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
 def leave(argument, note):
     """Ends its process by itself."""
     os._exit(argument)

@@ -19,6 +19,7 @@ from surgeon.benching.rounds import MOST_REPEATS, WARM_UP, interleaved
 from surgeon.running.children import Answer
 from surgeon.running.runtime import TimedSession
 from surgeon.telling.numbers import milliseconds_text
+from surgeon.testing import parse
 from tests.command_line import gelus, one_sentence, run, save
 
 WORK = "y = Relu(x)"
@@ -59,6 +60,14 @@ def test_every_model_runs_once_in_each_round_in_changing_order():
     rounds = ["".join(measured[start : start + 3]) for start in range(0, 60, 3)]
     assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
     assert len(set(rounds)) > 3
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_a_provider_that_cannot_work_here_is_refused():
+    """ONNX Runtime takes the CPU's in its place, and the times would be called those of a GPU."""
+    with pytest.raises(UsageError, match="ONNX Runtime's CUDA provider cannot work on this machine"):
+        TimedSession(parse(f"(float[n] x) => (float[n] y) {{ {WORK} }}"), provider="CUDAExecutionProvider")
+
 
 
 def test_times_are_kept_by_model_whatever_the_order():

@@ -152,6 +152,16 @@ def test_an_op_without_a_half_kernel_on_the_provider_is_kept(ep, ops):
     assert "Det" not in {item.op for item in converted(model(body, head, weights=weights))[1].kept}
 
 
+def test_a_loss_whose_body_takes_no_bfloat16_is_kept():
+    """ONNX writes SoftmaxCrossEntropyLoss, which may be of bfloat16, by NegativeLogLikelihoodLoss, which may not."""
+    made = model("a = Tanh(x) y = SoftmaxCrossEntropyLoss(a, t)", "(float[N, 4] x, int64[N] t) => (float y)")
+    _, report = converted(made, to="bfloat16")
+    assert [(item.op, item.reason) for item in report.kept] == [
+        ("SoftmaxCrossEntropyLoss", "the body that ONNX defines for SoftmaxCrossEntropyLoss does not take bfloat16")
+    ]
+    assert [item.op for item in converted(made, to="float16")[1].kept] == []
+
+
 @pytest.mark.parametrize(("order", "kept_ones"), [([1, 0, 2], ["MatMul"]), ([1, 2, 0], ["MatMul"]), ([0, 2, 1], [])])
 def test_a_product_that_would_end_onnx_runtime_is_kept(order, kept_ones):
     """Its optimiser merges the Transpose into the product, and has no kernel for that in float16."""

@@ -11,6 +11,7 @@ from onnx import TensorProto
 import surgeon
 from surgeon.errors import UsageError
 from surgeon.rules.rule import rule
+from surgeon.running import kernel_lists
 from surgeon.running import kernels as module
 from surgeon.running.kernels import FLOATS, Kernels, shipped_version
 from surgeon.testing import parse
@@ -147,6 +148,30 @@ class TestTables:
         assert ran.stdout.strip() == "False"
 
 
+class TestLists:
+    """What the installed ONNX Runtime says itself."""
+
+    def test_where_a_library_may_be_missing_a_child_is_asked(self, monkeypatch):
+        here = kernel_lists.listed(CPU)
+        monkeypatch.setattr(kernel_lists, "_BUILT_IN", frozenset())
+        monkeypatch.setattr(kernel_lists, "tell", None)  # which nobody here calls now
+        there = kernel_lists.listed(CPU)
+        assert here is not None
+        assert there is not None
+        assert [tuple(row) for row in there.rows] == here.rows
+
+    def test_a_list_that_ends_its_process_is_none(self, monkeypatch):
+        """As that of onnxruntime-gpu does where TensorRT is not installed: the table is what is known then."""
+        monkeypatch.setattr(kernel_lists, "_BUILT_IN", frozenset())
+        monkeypatch.setattr(kernel_lists, "_TELL", "tests.child_tasks:segfault")
+        assert kernel_lists.listed(CPU) is None
+        Kernels.of.__func__.cache_clear()
+        try:
+            assert Kernels.of("cuda")._table.made_from.startswith("docs/OperatorKernels.md")
+        finally:
+            Kernels.of.__func__.cache_clear()
+
+
 class TestDocuments:
     """Reading the documents that tables are made from."""
 
@@ -172,6 +197,13 @@ class TestDocuments:
         assert not kernels.runs("", "Relu", 12, {"T": B})
         assert kernels.runs(MICROSOFT, "GroupNorm", 1, {"T": H, "M": F})
         assert not kernels.runs(MICROSOFT, "GroupNorm", 1, {"T": H, "M": H})
+
+    @pytest.mark.parametrize("ep", ["cuda", "dml"])
+    def test_a_kernel_is_for_the_versions_that_have_its_type_variables(self, ep):
+        """The documents say "10+" of a Resize whose T is T1 from opset 11 on."""
+        assert Kernels.of(ep).runs("", "Resize", 10, {"T": H})
+        assert Kernels.of(ep).runs("", "Resize", 18, {"T1": H})
+        assert not Kernels.of(ep).runs("", "Resize", 18, {"T1": B})
 
     def test_operators_of_the_parser(self):
         text = "| Operator | Supported | Types |\n| Gelu | Y | FP32, FP16 | |\n| Hardmax | N | | |\n| If | Y | | |\n"

@@ -55,6 +55,8 @@ def follows_input(op: str) -> bool:
     return op == "DequantizeLinear"
 
 
+UNTAKEN_BY_BODIES: Mapping[str, int] = MappingProxyType({"SoftmaxCrossEntropyLoss": TensorProto.BFLOAT16})
+"""Dtypes that an op's schema allows and the body that ONNX defines for it does not: its NegativeLogLikelihoodLoss."""
 OF_LISTS = frozenset(("SequenceMap",))
 """Those whose bodies are given elements of sequences."""
 SQUASHING = frozenset(("Sigmoid",))

@@ -10,7 +10,13 @@ from onnx import AttributeProto, NodeProto, TensorProto
 
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.attributes import dtype_name
-from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES, OF_LISTS, STAYING_INPUTS, STAYING_OUTPUTS
+from surgeon.ops.dtypes_told import (
+    DTYPE_ATTRIBUTES,
+    OF_LISTS,
+    STAYING_INPUTS,
+    STAYING_OUTPUTS,
+    UNTAKEN_BY_BODIES,
+)
 from surgeon.ops.node_check import owner_of
 from surgeon.ops.records import WITH_BODIES, record
 from surgeon.ops.schema_tables import Formal, Schema, history, schema, spelled_domain
@@ -127,6 +133,8 @@ def _by_schema(
     ports = Ports(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
     if _handles_lists(node, version):
         return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
+    if takes and UNTAKEN_BY_BODIES.get(node.op) == change.new:
+        return _pinned(ports, f"the body that ONNX defines for {version.name} does not take {change.names[1]}")
     if change.old in _tensors_of(node):
         return _pinned(ports, f"attributes of {version.name} hold {change.names[0]}")
     if not takes and not makes:

@@ -21,6 +21,7 @@ from onnx import TensorProto, defs
 
 from surgeon.errors import UsageError
 from surgeon.ops.schemas import Schema, schema, type_string
+from surgeon.running.kernel_lists import listed
 from surgeon.target import ANY_FLOAT, Provider, beside, provider
 
 CPU = "cpu"
@@ -45,12 +46,16 @@ class Kernel(NamedTuple):
     last: int
     types: Mapping[str, frozenset[str]]
 
-    def takes(self, since: int, is_exact: bool) -> bool:
-        """Whether the kernel is for this version of its op.
+    def takes(self, version: Schema, is_exact: bool) -> bool:
+        """Whether the kernel is for this version of its op: by its number, and by the type variables that it speaks of.
 
         is_exact: one without an end is for the version it begins at alone, as ONNX Runtime itself has it.
         """
-        return self.first == since if is_exact and self.last == NEWEST else self.first <= since <= self.last
+        since = version.since_version
+        if not (self.first == since if is_exact and self.last == NEWEST else self.first <= since <= self.last):
+            return False
+        formals = {formal.name for formal in (*version.inputs, *version.outputs)}
+        return self.types.keys() <= version.types.keys() | formals | {ANY_FLOAT}
 
     def fits(self, types: Mapping[str, str]) -> bool:
         """Whether the kernel takes tensors of these types; a variable that is not among them may be anything."""
@@ -82,7 +87,7 @@ class Table:
     def has_kernel(self, version: Schema, types: Mapping[str, str]) -> bool:
         """Whether there is a kernel for this version of an op and these types."""
         kernels = self.kernels.get((version.domain, version.name), ())
-        return any(kernel.takes(version.since_version, self.is_exact) and kernel.fits(types) for kernel in kernels)
+        return any(kernel.takes(version, self.is_exact) and kernel.fits(types) for kernel in kernels)
 
     def body(self, version: Schema, opset: int) -> frozenset[str] | None:
         """The types in which a function's body runs in place of a node, None where there is none or it is not told."""
@@ -270,21 +275,14 @@ def _installed_version() -> str:
 
 def _live(name: str) -> Table | None:
     """The kernels of a provider as the installed ONNX Runtime lists them; None where it has none, or no such list."""
-    try:
-        from onnxruntime import __version__
-        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
-    except ImportError:
+    found = listed(name)
+    if found is None:
         return None
     kernels: dict[tuple[str, str], list[Kernel]] = {}
-    for one in get_all_opkernel_def():
-        if one.provider.lower() == f"{name}executionprovider":
-            types = {key: frozenset(kind[7:-1] for kind in kinds) for key, kinds in one.type_constraints.items()}
-            first, last = one.version_range
-            kernels.setdefault((one.domain, one.op_name), []).append(Kernel(first, last, types))
-    if not kernels:
-        return None
-    found = {key: tuple(rows) for key, rows in kernels.items()}
-    table = Table(__version__, True, found)
+    for domain, op, first, last, types in found.rows:
+        allowed = {key: frozenset(kind[7:-1] for kind in kinds) for key, kinds in types.items()}
+        kernels.setdefault((domain, op), []).append(Kernel(first, last, allowed))
+    table = Table(found.version, True, {key: tuple(rows) for key, rows in kernels.items()})
     return replace(table, bodies=_shipped(CPU).bodies, measured=_shipped(CPU).measured) if name == CPU else table
 
 

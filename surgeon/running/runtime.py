@@ -204,6 +204,7 @@ class TimedSession(Session):
 
     threads: that one operator may use, 0 for as many as there are physical cores.  provider: by ORT's name.
     The threads of a session rest between its runs, so that many sessions in one process do not slow each other.
+    Raises UsageError where the provider cannot work on this machine, in place of which ORT would take the CPU's.
     """
 
     def __init__(
@@ -221,6 +222,12 @@ class TimedSession(Session):
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self._open(model, custom_ops, options, provider)
+        if provider not in self._session.get_providers():
+            short = provider.removesuffix("ExecutionProvider")
+            raise UsageError(
+                f"ONNX Runtime's {short} provider cannot work on this machine (libraries, a driver or the device "
+                "are missing): add them, or choose another execution provider."
+            )
 
     def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Return what runs once on these inputs: nothing is converted on the way, and the outputs are dropped.
