@@ -383,6 +383,14 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         assert words in one_sentence(run("bench", *arguments), 2)
 
 
+def test_two_packages_of_one_runtime_are_told(tmp_path, monkeypatch):
+    """The one with CUDA was installed, and then overwritten."""
+    monkeypatch.setattr("surgeon.benching.bench.runtimes", lambda: ["onnxruntime", "onnxruntime-gpu"])
+    path = save(tmp_path, WORK)
+    told = one_sentence(run("bench", path, path, "--ep", "cuda"), 2)
+    assert "'cuda' (onnxruntime and onnxruntime-gpu overwrite each other: install one of them anew)" in told
+
+
 def test_one_model_is_not_enough(tmp_path):
     with pytest.raises(UsageError, match="give two or more"):
         surgeon.bench(save(tmp_path, WORK))

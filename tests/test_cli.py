@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from surgeon.rules.catalogue import resolve
 from surgeon.running.kernels import shipped_version
 from surgeon.telling.manual import targets_text
+from surgeon.versions import versions
 from tests.command_line import gelus, one_sentence, ops, rule_file, run, with_data_file
 
 FUSED = "com.microsoft::Gelu"
@@ -313,7 +313,7 @@ def test_help_and_version() -> None:
 def test_help_and_a_rewrite_load_only_what_they_need(tmp_path: Path) -> None:
     """No runtime, but to ask it for kernels that no shipped table holds; no torch; rich where something is printed."""
     unwanted = {"onnxruntime", "torch", "rich", "hypothesis"}
-    if metadata.version("onnxruntime") != shipped_version():
+    if versions()["onnxruntime"] != shipped_version():
         unwanted.remove("onnxruntime")
     code = "import sys; from surgeon.console.cli import main; main({}, standalone_mode=False); print(*sys.modules)"
     arguments = ["rewrite", str(gelus(tmp_path)), str(tmp_path / "o.onnx"), "-r", "gelu", "--check", "none", "-q"]

@@ -15,6 +15,7 @@ from surgeon.running import kernel_lists
 from surgeon.running import kernels as module
 from surgeon.running.kernels import FLOATS, Kernels, shipped_version
 from surgeon.testing import parse
+from surgeon.versions import RUNTIMES, version
 from tests.command_line import gelus, one_sentence
 from tests.command_line import run as command
 from tests.make_kernel_tables import CPU, DATA, content, cpu_rows, documented, parsed
@@ -33,7 +34,7 @@ def what_runs(ep, domain, op, version):
 
 ANY = NODES["", "Identity"]
 of_the_table = pytest.mark.skipif(
-    module._installed_version() != shipped_version(),
+    version(*RUNTIMES) != shipped_version(),
     reason=f"the table is of ONNX Runtime {shipped_version()}; python -m tests.make_kernel_tables makes a new one",
 )
 
@@ -130,7 +131,7 @@ class TestTables:
     @of_the_table
     def test_another_version_lists_its_own_kernels(self, monkeypatch):
         """And the same ones here, for it is the same version."""
-        monkeypatch.setattr(module, "_installed_version", lambda: "0.1")
+        monkeypatch.setattr(module, "version", lambda *_: "0.1")
         live = Kernels(CPU, module._live(CPU))
         Kernels.of.__func__.cache_clear()
         try:
@@ -153,10 +154,11 @@ class TestLists:
 
     def test_where_a_library_may_be_missing_a_child_is_asked(self, monkeypatch):
         here = kernel_lists.listed(CPU)
+        if here is None:
+            pytest.skip("the installed ONNX Runtime cannot list its kernels")
         monkeypatch.setattr(kernel_lists, "_BUILT_IN", frozenset())
         monkeypatch.setattr(kernel_lists, "tell", None)  # which nobody here calls now
         there = kernel_lists.listed(CPU)
-        assert here is not None
         assert there is not None
         assert [tuple(row) for row in there.rows] == here.rows
 

@@ -1,11 +1,11 @@
 """Versions of what tests run on: the oldest that the project takes has faults that newer ones have not."""
 
-from importlib import metadata
+from surgeon.versions import versions
 
 
 def version_of(name: str) -> tuple[int, ...]:
-    """The first two numbers of an installed distribution's version."""
-    return tuple(int(part) for part in metadata.version(name).split(".")[:2])
+    """The first two numbers of the installed version of what results depend on."""
+    return tuple(int(part) for part in versions()[name].split(".")[:2])
 
 
 ONNX_COMPUTES_WELL = version_of("onnx") >= (1, 23)

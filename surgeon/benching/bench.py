@@ -19,6 +19,7 @@ from surgeon.file.source import Source, as_written, label
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import paths_of, require_run_time
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
+from surgeon.versions import runtimes
 
 if TYPE_CHECKING:
     from surgeon.benching.part import Loading, Timing
@@ -186,8 +187,9 @@ def _provider(ep: str) -> str:
     known = {name.lower().removesuffix("executionprovider"): name for name in providers()}
     short = ep.lower().removesuffix("executionprovider")
     if short not in known:
-        there = ", ".join(sorted(known))
-        raise UsageError(f"The installed ONNX Runtime has no execution provider '{ep}': choose one of {there}.")
+        there, packages = ", ".join(sorted(known)), runtimes()
+        clash = f" ({' and '.join(packages)} overwrite each other: install one of them anew)" if packages[1:] else ""
+        raise UsageError(f"The installed ONNX Runtime has no execution provider '{ep}'{clash}: choose one of {there}.")
     return known[short]
 
 

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from surgeon.errors import UsageError
@@ -17,22 +16,16 @@ from surgeon.fleet.storage import storage_of
 from surgeon.models.options import CheckOptions
 from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.rules.catalogue import resolve_with_tails
+from surgeon.versions import versions as installed
 
 MODEL_TIME = 600.0
 """Seconds by the clock that one model may take where nothing else is said."""
-PACKAGES = ("surgeon", "onnx", "onnxruntime", "numpy")
 
 
 @lru_cache(maxsize=1)
 def versions() -> Mapping[str, str]:
     """The versions that a result hangs on."""
-    found = {"python": ".".join(platform.python_version_tuple()[:2])}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "none"
-    return found
+    return {**installed(), "python": ".".join(platform.python_version_tuple()[:2])}
 
 
 @dataclass(frozen=True)

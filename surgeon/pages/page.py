@@ -7,12 +7,11 @@ second sheet.  The script sorts tables; without it all is there and stands in it
 import hashlib
 import json
 import os
-import platform
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.atomic import AtomicFile
 from surgeon.file.copying import write_all
 from surgeon.pages.parts import Markup, code, element, escaped, facts, joined
+from surgeon.versions import versions
 
 SCHEMA = "surgeon.report/1"
 """What the JSON inside of a page is written by; a change that breaks readers raises the number."""
-_LIBRARIES = ("surgeon", "onnx", "onnxruntime", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +107,6 @@ def asset(name: str) -> str:
 
 
 @cache
-def versions() -> dict[str, str]:
-    """What results depend on, by version."""
-    found = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:  # a checkout that is not installed
-            found[name] = "not installed"
-    return found
-
-
 def _made_by() -> str:
     return ", ".join(f"{name} {version}" for name, version in versions().items())
 

@@ -5,10 +5,10 @@ process: `onnxruntime-gpu` on a machine without TensorRT, or without a driver (1
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from surgeon.running.child import Note
-from surgeon.running.children import Answer, Task, left, taken
+if TYPE_CHECKING:
+    from surgeon.running.child import Note
 
 _BUILT_IN = frozenset({"CPUExecutionProvider", "AzureExecutionProvider"})  # of which there is no library to load
 _SECONDS = 60.0
@@ -35,6 +35,8 @@ def listed(name: str) -> Listed | None:
     if _BUILT_IN.issuperset(get_available_providers()):
         told: dict[str, Any] = tell(name)[0]
     else:
+        from surgeon.running.children import Answer, Task, left, taken  # not at the top: few have another
+
         child = taken()
         try:
             answer = child.run(Task(_TELL, name, _SECONDS))
@@ -46,7 +48,7 @@ def listed(name: str) -> Listed | None:
     return Listed(told["version"], told["rows"]) if told["rows"] else None
 
 
-def tell(name: str, _: Note | None = None) -> tuple[dict[str, Any], list[Any]]:
+def tell(name: str, _: "Note | None" = None) -> tuple[dict[str, Any], list[Any]]:
     """The version and the rows of `Listed`, as a child answers."""
     from onnxruntime import __version__
 

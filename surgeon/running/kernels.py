@@ -14,7 +14,6 @@ Such a node runs, but where the body is too coarse (COARSE_BODIES) nothing is to
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import metadata
 from typing import Any, NamedTuple, Self
 
 from onnx import TensorProto, defs
@@ -23,10 +22,10 @@ from surgeon.errors import UsageError
 from surgeon.ops.schemas import Schema, schema, type_string
 from surgeon.running.kernel_lists import listed
 from surgeon.target import ANY_FLOAT, Provider, beside, provider
+from surgeon.versions import RUNTIMES, version
 
 CPU = "cpu"
 FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
-DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml")
 NEWEST = 2**31 - 1
 FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
 # Ops of which ONNX Runtime has the standard's body and no kernel, and whose body has fewer digits than what it would
@@ -115,7 +114,7 @@ class Kernels:
         short = name.lower().removesuffix("executionprovider")
         known = provider(short)
         table = None
-        if known is None or (known.is_of_ort and (short != CPU or _installed_version() != shipped_version())):
+        if known is None or (known.is_of_ort and (short != CPU or version(*RUNTIMES) != shipped_version())):
             table = _live(short)
         if table is None and known is not None:
             table = _shipped(short)
@@ -261,16 +260,6 @@ def _shipped(name: str) -> Table:
     if found is None:
         raise UsageError(f"No target has a provider {name!r}.")
     return decoded(found.table())
-
-
-def _installed_version() -> str:
-    """The version of the ONNX Runtime that is installed, without importing it; "" where that cannot be told."""
-    for name in DISTRIBUTIONS:
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return ""
 
 
 def _live(name: str) -> Table | None:

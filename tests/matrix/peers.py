@@ -18,6 +18,8 @@ from pathlib import Path
 import onnx
 import onnxruntime
 
+from surgeon.versions import versions as installed
+
 
 def ort_extended(source: Path, output: Path) -> None:
     """ONNX Runtime's own optimizer in C++ at the level "extended", saved."""
@@ -54,7 +56,8 @@ PEERS: dict[str, Callable[[Path, Path], None]] = {
 
 def versions() -> str:
     """The libraries that the table depends on, with their versions."""
-    return ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "onnx", "onnxruntime", "onnxscript"))
+    found = {**installed(), **{name: metadata.version(name) for name in ("torch", "onnxscript")}}
+    return ", ".join(f"{name} {found[name]}" for name in ("torch", "onnx", "onnxruntime", "onnxscript"))
 
 
 def run(peer: str, source: Path, output: Path) -> str:
