@@ -53,6 +53,7 @@ class Provider:
         table: its kernels as `surgeon/targets/data/kernels_*.json` have them, read when they are asked for.
         is_of_ort: ONNX Runtime has it, and may be asked for its kernels.
         runs_bodies: ONNX Runtime runs a function's body in it where it has no kernel for a node.
+        limits: gives what it does not take of ops that it has kernels for, by op: a `surgeon.diagnosis.limits.Limit`.
 
     Examples:
         >>> from surgeon import Provider
@@ -65,6 +66,7 @@ class Provider:
     table: Callable[[], Mapping[str, Any]]
     is_of_ort: bool = False
     runs_bodies: bool = False
+    limits: Callable[[], Mapping[str, Callable[[Any], Any]]] = dict
 
     @property
     def full_title(self) -> str:

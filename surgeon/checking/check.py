@@ -154,7 +154,7 @@ def _findings(
     dtypes = InferredDtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
     check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
-    limits = target.limits_of(index, shapes)
+    limits = target.limits_of(index, shapes, provider)
     if wrong:  # a runtime is not given data that are not what the file says
         request = replace(request, load=False)
     examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, request)

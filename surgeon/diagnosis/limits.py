@@ -20,15 +20,28 @@ class Limits:
         """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu"."""
         self.index, self.shapes, self._table = index, shapes, table
 
+    def __len__(self) -> int:
+        """Of how many ops there are limits."""
+        return len(self._table)
+
     def __contains__(self, op: str) -> bool:
         """Whether an op has limits."""
         return op in self._table
 
-    def of(self, node: Node, instead: Mapping[str, int] = MappingProxyType({})) -> Iterator[tuple[str, str]]:
-        """What stands against a node.  instead: other dtypes of tensors that it reads, as `TensorProto.DataType`."""
+    def of(
+        self,
+        node: Node,
+        instead: Mapping[str, int] = MappingProxyType({}),
+        makers: Mapping[str, Node] = MappingProxyType({}),
+    ) -> Iterator[tuple[str, str]]:
+        """What stands against a node.
+
+        instead: other dtypes of tensors that it reads, as `TensorProto.DataType`.  makers: by tensor, nodes that make
+        some and are not in the model.
+        """
         limit = self._table.get(node.op)
         if limit is not None:
-            yield from limit(NodeFacts(self, node, instead))
+            yield from limit(NodeFacts(self, node, instead, makers))
 
 
 class NodeFacts:
@@ -47,8 +60,14 @@ class NodeFacts:
         True
     """
 
-    def __init__(self, limits: Limits, node: Node, instead: Mapping[str, int] = MappingProxyType({})) -> None:
-        self.limits, self.node, self._instead = limits, node, instead
+    def __init__(
+        self,
+        limits: Limits,
+        node: Node,
+        instead: Mapping[str, int] = MappingProxyType({}),
+        makers: Mapping[str, Node] = MappingProxyType({}),
+    ) -> None:
+        self.limits, self.node, self._instead, self._makers = limits, node, instead, makers
 
     def has(self, position: int) -> bool:
         """Whether the input is given."""
@@ -57,6 +76,14 @@ class NodeFacts:
     def makes(self, position: int) -> bool:
         """Whether the output is asked for."""
         return position < len(self.node.outputs) and bool(self.node.outputs[position])
+
+    def maker(self, position: int) -> "NodeFacts | None":
+        """The node that makes an input; None where none of the same graph does."""
+        if not self.has(position):
+            return None
+        name, scope = self.node.inputs[position], self.node.scope
+        node = self._makers.get(name) or scope.producers.get(name)
+        return None if node is None else NodeFacts(self.limits, node, self._instead, self._makers)
 
     def shape(self, position: int) -> Shape | None:
         """The sizes of an input: numbers, and sizes that compare."""

@@ -21,7 +21,7 @@ def without_kernel(wiring: Wiring, provider: str) -> dict[Place, str]:
     schemas or a dtype that nothing tells, does not count against it.
     """
     kernels, new = Kernels.of(provider), wiring.change.names[1]
-    limits = limits_for(provider, wiring.index) if provider in names() else None
+    limits = limits_for(provider if provider in names() else "ort", provider, wiring.index)
     found: dict[Place, str] = {}
     for node in wiring.nodes():
         ports = wiring.ports[node]

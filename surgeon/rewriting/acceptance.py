@@ -225,7 +225,7 @@ class Acceptance:
     def over(cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None) -> "Acceptance":
         """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
         provider = provider_of(target, ep)
-        limits = limits_for(target, index)
+        limits = limits_for(target, provider, index)
         workshop = Workshop(index, provider, target_of(target).providers or None)
         return cls(index, target, workshop, splicer or Splicer(index), provider, limits)
 

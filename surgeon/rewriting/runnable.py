@@ -98,24 +98,27 @@ def runs_already(target: str, provider: str | None, limits: "Limits | None", mat
     return provider is None or had_kernels(provider, match)
 
 
-def limits_for(target: str, index: Index) -> "Limits | None":
-    """The limits of a target that says some."""
+def limits_for(target: str, provider: str | None, index: Index) -> "Limits | None":
+    """The limits of a target and of one of its providers; None where they say none."""
     found = target_of(target)
-    return found.limits_of(index, shapes_of(index)) if isinstance(found, Target) and found.limits else None
+    limits = found.limits_of(index, shapes_of(index), provider) if isinstance(found, Target) else None
+    return limits or None
 
 
 def broken_limit(limits: "Limits", match: Match, fragment: Fragment) -> tuple[str, str] | None:
     """A limit that a node to be written breaks, and what helps; None where a node that is there breaks one, too.
 
-    What a node reads from others of the replacement is not known yet, and never counts against it.
+    The shape of what a node reads from others of the replacement is not known yet, and never counts against it.
     """
     if not any(node.qualified in limits for node in fragment.nodes):
         return None
     names = {str(Ref("capture", key)): match.tensor(key) for key in fragment.captures}
+    makers: dict[str, Node] = {}
     for made, proto in zip(fragment.nodes, fragment.as_protos(), strict=True):
         inputs = tuple(names.get(name, name) for name in proto.input)
         node = Node(made.qualified, inputs, tuple(proto.output), match.scope, -1, proto.SerializeToString())
-        broken = next(iter(limits.of(node)), None)
+        broken = next(iter(limits.of(node, makers=makers)), None)
+        makers.update(dict.fromkeys(proto.output, node))
         if broken is not None:
             return None if any(any(limits.of(there)) for there in match.nodes) else broken
     return None

@@ -1,7 +1,7 @@
 """ONNX Runtime: its own ops first; standard ones, which it runs too, stay."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from surgeon.diagnosis.finding import Diagnostic, Diagnostics
+    from surgeon.diagnosis.limits import Limit
     from surgeon.file.model import Model
 
 
@@ -24,8 +25,14 @@ def _table(name: str) -> Callable[[], dict[str, Any]]:
     return read
 
 
+def _cuda_limits() -> "Mapping[str, Limit]":
+    from surgeon.targets.cuda_limits import LIMITS
+
+    return LIMITS
+
+
 CPU = Provider("cpu", "CPU", _table("cpu"), is_of_ort=True)
-CUDA = Provider("cuda", "CUDA", _table("cuda"), is_of_ort=True, runs_bodies=True)
+CUDA = Provider("cuda", "CUDA", _table("cuda"), is_of_ort=True, runs_bodies=True, limits=_cuda_limits)
 DML = Provider("dml", "DirectML", _table("dml"), is_of_ort=True, runs_bodies=True)
 TENSORRT = Provider("tensorrt", "TensorRT", _table("tensorrt"), is_of_ort=True)  # it takes parts of a graph as they are
 

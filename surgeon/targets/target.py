@@ -63,8 +63,10 @@ class Target(BaseTarget):
     reads: "Callable[[NodeProto], bool] | None" = None
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
 
-    def limits_of(self, index: "Index", shapes: "Shapes") -> "Limits":
-        """The limits of a model's nodes."""
+    def limits_of(self, index: "Index", shapes: "Shapes", provider: str | None = None) -> "Limits":
+        """The limits of a model's nodes, those of one of its providers among them."""
         from surgeon.diagnosis.limits import Limits
 
-        return Limits(index, shapes, self.limits() if callable(self.limits) else self.limits)
+        own = self.limits() if callable(self.limits) else self.limits
+        theirs = {op: told for one in self.providers if one.name == provider for op, told in one.limits().items()}
+        return Limits(index, shapes, {**own, **theirs})
