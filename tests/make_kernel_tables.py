@@ -5,6 +5,9 @@
                                                                  microsoft/onnxruntime at revision REV
     python tests/make_kernel_tables.py operators.md REV          TensorRT, from docs/operators.md of onnx/onnx-tensorrt
 
+On a machine with a GPU `python -m tests.kernel_probe cuda --write` then corrects the table of CUDA: the document lacks
+what came with newer versions of ops, and does not tell which versions a kernel is not for.
+
 ONNX Runtime does not promise to keep `get_all_opkernel_def()`.  Functions' bodies are no kernels: where a node without
 a kernel runs all the same is measured, by loading models of one node (`tests/node_models.py`).  Types that only
 quantised models have (float8, float4, int4) and kernels of sequences are kept without their type constraints.

@@ -13,11 +13,12 @@ from surgeon.errors import UsageError
 from surgeon.rules.rule import rule
 from surgeon.running import kernel_lists
 from surgeon.running import kernels as module
-from surgeon.running.kernels import FLOATS, Kernels, shipped_version
+from surgeon.running.kernels import FLOATS, NEWEST, Kernels, shipped_version
 from surgeon.testing import parse
 from surgeon.versions import RUNTIMES, version
 from tests.command_line import gelus, one_sentence
 from tests.command_line import run as command
+from tests.kernel_probe import BODY, ELSEWHERE, KERNEL, Found, _place, corrected, samples
 from tests.make_kernel_tables import CPU, DATA, content, cpu_rows, documented, parsed
 from tests.models import graph, ops, opset, run
 from tests.node_models import MICROSOFT, NODES, NUMBERS, runs, says
@@ -88,7 +89,9 @@ class TestTables:
         assert what_runs("cuda", MICROSOFT, "GroupNorm", 1) == "fh"
         assert what_runs("cuda", MICROSOFT, "BiasGelu", 1) == "fhbd"
         assert what_runs("dml", MICROSOFT, "BiasGelu", 1) == "fh"
-        assert what_runs("cuda", "", "LpNormalization", 22) == ""
+        assert what_runs("cuda", "", "LpNormalization", 22) == "fhb"
+        assert [what_runs("cuda", "", "Elu", version) for version in (21, 22)] == ["fhd", ""]
+        assert what_runs("cuda", "", "LeakyRelu", 16) == "fhd", "nor is its body written in"
         assert what_runs("cuda", "", "Celu", 12) == "", "the CPU provider has a kernel, so its body is not written in"
         assert what_runs("cuda", "", "Mish", 22) == "fhbd"
         assert what_runs("dml", "", "Mish", 22) == "fh", "DirectML has no Mul in bfloat16"
@@ -215,6 +218,51 @@ class TestDocuments:
         assert kernels.runs("", "Gelu", 20, {"T": H})
         assert not kernels.runs("", "Gelu", 20, {"T": B})
         assert not kernels.runs("", "Hardmax", 13, {"T": F})
+
+
+class TestProbes:
+    """Looking at what a provider runs, and correcting its table by it."""
+
+    def test_where_nodes_are_placed(self):
+        wanted = {("Relu", 14, "float"): KERNEL, ("Relu", 14, "bfloat16"): ELSEWHERE, ("Swish", 24, "float"): BODY}
+        found = {}
+        for sample in samples(24):
+            key = (sample.version.name, sample.version.since_version, sample.kind)
+            if key in wanted and key not in found:
+                found[key] = _place((sample.model, "CPUExecutionProvider"))
+        assert found == wanted
+
+    def test_cases_are_looked_at_in_all_types_of_their_schema(self):
+        kinds = {sample.kind for sample in samples(24) if sample.version.name == "DeformConv"}
+        assert kinds == {"float", "float16", "bfloat16"}
+
+    def test_a_table_is_corrected_where_something_was_looked_at(self):
+        rows = [
+            ("", "Elu", 6, NEWEST, {"T": frozenset({"double", "float", "float16"})}),
+            ("", "Sin", 7, NEWEST, {"T": frozenset({"double", "float", "float16"})}),
+            ("", "Exp", 6, NEWEST, {"T": frozenset({"float"})}),
+        ]
+        table = content(rows, "a document; and more", is_exact=False)
+        found = [
+            *(Found("", "Elu", 22, kind, ("X", "T"), ELSEWHERE) for kind in ("float", "float16", "bfloat16")),
+            *(Found("", "Sin", 22, kind, ("T",), KERNEL) for kind in ("float", "float16", "bfloat16")),
+            Found("", "DeformConv", 22, "float", ("T",), KERNEL),
+            Found("", "Swish", 24, "float", ("T",), BODY),
+        ]
+        made = corrected(table, found)
+        kinds = made["type_sets"]
+        assert [[*row[:4], {name: kinds[at] for name, at in row[4].items()}] for row in made["kernels"]] == [
+            ["", "DeformConv", 22, 0, {"T": ["float"]}],
+            ["", "Elu", 6, 21, {"T": ["double", "float", "float16"]}],
+            ["", "Exp", 6, 0, {"T": ["float"]}],
+            ["", "Sin", 7, 21, {"T": ["double", "float", "float16"]}],
+            ["", "Sin", 22, 0, {"T": ["bfloat16", "double", "float", "float16"]}],
+        ]
+        assert [(row[:4], kinds[row[4]]) for row in made["bodies"]] == [(["", "Swish", 24, 0], ["float"])]
+        kernels = Kernels("cuda", module.decoded(made))
+        assert kernels.runs("", "Swish", 24, {"T": F})
+        assert not kernels.runs("", "Swish", 24, {"T": B})
+        assert made["made_from"] == "a document"
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------

@@ -206,8 +206,13 @@ class Kernels:
     def _runs_body(self, version: Schema, types: Mapping[str, str], opset: int) -> bool:
         """Whether a provider other than the CPU's runs a function's body: nothing takes the node as it is.
 
-        The body is known to load on the CPU; its nodes are the likes of Mul, so a provider that has Mul has them.
+        Where nobody has looked, the body is known to load on the CPU; its nodes are the likes of Mul, so a provider
+        that has Mul has them.
         """
+        kinds = FLOATS.intersection(types.values())
+        if (version.domain, version.name) in self._table.measured and "double" not in kinds:
+            body = self._table.body(version, opset)
+            return body is not None and kinds <= body
         table, multiply = _shipped(CPU), schema("", "Mul", opset)
         if table.has_kernel(version, types) or multiply is None:
             return False
@@ -215,7 +220,7 @@ class Kernels:
             return True
         if not table.body(version, opset):
             return False
-        return all(self._table.has_kernel(multiply, {"T": kind}) for kind in FLOATS.intersection(types.values()))
+        return all(self._table.has_kernel(multiply, {"T": kind}) for kind in kinds)
 
 
 def variables(version: Schema, inputs: Iterable[int | None], outputs: Iterable[int | None] = ()) -> dict[str, int]:
