@@ -12,7 +12,7 @@ import surgeon
 from surgeon.errors import CheckFailed
 from surgeon.models import exposing
 from surgeon.precision import trying
-from tests.half_models import converted, kept, model, planted
+from tests.half_models import converted, kept, model, ops, planted
 
 
 def test_a_large_activation_is_found_and_kept():
@@ -174,6 +174,22 @@ def test_a_product_that_would_end_onnx_runtime_is_kept(order, kept_ones):
     assert [item.op for item in surgeon.convert(made, ep="cuda")[1].kept] == []
     program = "import sys, onnxruntime; onnxruntime.InferenceSession(sys.stdin.buffer.read())"
     subprocess.run([sys.executable, "-c", program], input=half.SerializeToString(), check=True)
+
+
+@pytest.mark.parametrize("to", ["float16", "bfloat16"])
+def test_a_norm_whose_body_adds_a_float_is_kept(to):
+    _, report = converted(model("a = Tanh(x) y = MeanVarianceNormalization<axes = [0, 1]>(a)"), to=to)
+    assert [item.op for item in report.kept] == ["MeanVarianceNormalization"]
+
+
+@pytest.mark.parametrize(("ep", "wanted"), [(None, ["Transpose", "Cast"]), ("cuda", ["Cast", "Transpose"])])
+def test_where_a_cast_stands_beside_a_transpose_hangs_on_what_runs_it(ep, wanted):
+    """Each side of it breaks one of ONNX Runtime's fusions: in front on a CPU, behind on CUDA."""
+    made = model("t = Transpose<perm = [1, 0, 2]>(x) s = Shape(t) y = MatMul(t, w)",
+                 "(float[5, 4, 4] x) => (float[4, 5, 3] y, int64[3] s)")
+    made.graph.initializer.append(numpy_helper.from_array(np.ones((4, 3), np.float32), "w"))
+    half, _ = surgeon.convert(made, keep=[], ep=ep)
+    assert [op for op in ops(half) if op in wanted][:2] == wanted
 
 
 def test_what_the_target_does_not_take_in_half_precision_is_kept():

@@ -55,8 +55,13 @@ def follows_input(op: str) -> bool:
     return op == "DequantizeLinear"
 
 
-UNTAKEN_BY_BODIES: Mapping[str, int] = MappingProxyType({"SoftmaxCrossEntropyLoss": TensorProto.BFLOAT16})
-"""Dtypes that an op's schema allows and the body that ONNX defines for it does not: its NegativeLogLikelihoodLoss."""
+UNTAKEN_BY_BODIES: Mapping[str, frozenset[int]] = MappingProxyType(
+    {
+        "SoftmaxCrossEntropyLoss": frozenset({TensorProto.BFLOAT16}),  # there is no NegativeLogLikelihoodLoss in it
+        "MeanVarianceNormalization": frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16}),  # it adds a float32
+    }
+)
+"""Dtypes that an op's schema allows and the body that ONNX defines for it does not."""
 OF_LISTS = frozenset(("SequenceMap",))
 """Those whose bodies are given elements of sequences."""
 SQUASHING = frozenset(("Sigmoid",))

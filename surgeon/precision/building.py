@@ -67,12 +67,15 @@ class Built:
 class Builder:
     """One model, and how it is to be converted.
 
-    saturate: of weights, what is too large.  is_stale: whether what the file states of inner shapes is not what they
-    are, so that it is left out: ONNX Runtime gives tensors of one stated size one place in memory.
+    saturate: of weights, what is too large.  on_gpu: whether a GPU is to run the result.  is_stale: whether what the
+    file states of inner shapes is not what they are, so that it is left out: ONNX Runtime gives tensors of one stated
+    size one place in memory.
     """
 
-    def __init__(self, model: Model, change: Retyping, io: Io, *, saturate: bool, output: Path | None) -> None:
-        self._model, self._change, self._io = model, change, io
+    def __init__(
+        self, model: Model, change: Retyping, io: Io, *, saturate: bool, output: Path | None, on_gpu: bool = False
+    ) -> None:
+        self._model, self._change, self._io, self._on_gpu = model, change, io, on_gpu
         self._saturate, self._output = saturate, output
         self.is_stale = False
         self._next: Wiring | None = None  # of the next copy, as nothing is written in it yet
@@ -98,7 +101,7 @@ class Builder:
         pins = keeping.pins
         by_node = {node: pins[place][1] for node in wiring.nodes() if (place := place_of(node)) in pins}
         unfit = {**fills.unfit, **self._unfit(wiring, keeping.unfit)}
-        plan = planned(wiring, by_node, unfit)
+        plan = planned(wiring, by_node, unfit, transposed_first=not self._on_gpu)
         writer = Writer(plan, fills.found, rounded=rounded, saturate=self._saturate)
         if only_fills:
             writer.write_fills()

@@ -133,7 +133,7 @@ def _by_schema(
     ports = Ports(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
     if _handles_lists(node, version):
         return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
-    if takes and UNTAKEN_BY_BODIES.get(node.op) == change.new:
+    if takes and change.new in UNTAKEN_BY_BODIES.get(node.op, ()):
         return _pinned(ports, f"the body that ONNX defines for {version.name} does not take {change.names[1]}")
     if change.old in _tensors_of(node):
         return _pinned(ports, f"attributes of {version.name} hold {change.names[0]}")

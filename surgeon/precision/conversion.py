@@ -28,6 +28,7 @@ from surgeon.precision.result import ConvertReport, Kept
 from surgeon.precision.trying import Trying
 from surgeon.precision.typing import mistypings
 from surgeon.precision.wiring import STORED, Key, Wiring
+from surgeon.running.kernels import CPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,8 @@ class Conversion:
         settings = self._settings
         with Model.open(original) as model:
             model.check_data()
-            builder = Builder(model, self._change, settings.io, saturate=settings.clamp, output=settings.output)
+            how: dict[str, Any] = {"saturate": settings.clamp, "output": settings.output}
+            builder = Builder(model, self._change, settings.io, **how, on_gpu=settings.provider not in (None, CPU))
             wiring = builder.wiring()
             for place, reason in asked(settings.keep, wiring, original).items():
                 self._keeping.keep(place, "asked", reason)

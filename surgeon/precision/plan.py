@@ -3,7 +3,7 @@
 Nodes that round nothing (a Reshape, a Max) are of whichever dtype needs fewer Casts: a least cut finds it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from math import prod
 
@@ -15,8 +15,9 @@ from surgeon.precision.wiring import STORED, Key, Typed, Wiring
 
 _DOWN, _UP = 16 << 16, 17 << 16  # what Casts cost: one that narrows loses nothing that its readers could have had
 _RATHER = 1  # of two ways with as many Casts, the one that moves fewer bytes
-# But a Transpose is rather in front of the Cast: ONNX Runtime 1.32 ends its process where one of float16 moves other
-# axes than the last two in front of a MatMul, and it has all optimisations on (MatmulTransposeFusion).
+# But on a CPU a Transpose is rather in front of the Cast: ONNX Runtime 1.32 ends its process where one of float16 moves
+# other axes than the last two in front of a MatMul, and it has all optimisations on (MatmulTransposeFusion).  On a GPU
+# the same optimisation fails where there is a Cast between the two, for which it then finds no kernel (1.31.1, CUDA).
 _EARLY = 64
 _WEIGHT = 1024  # bytes of a stored tensor from which on it is worth to be of the new dtype
 
@@ -59,10 +60,13 @@ class DtypePlan:
         return [node for node, item in items.items() if self.is_new(item) and (ports[node].takes or ports[node].makes)]
 
 
-def planned(wiring: Wiring, pins: Mapping[Node, str], unfit: Mapping[Key, str]) -> DtypePlan:
+def planned(
+    wiring: Wiring, pins: Mapping[Node, str], unfit: Mapping[Key, str], *, transposed_first: bool = True
+) -> DtypePlan:
     """The plan for a model.
 
     pins: nodes that are to keep the old dtype, with the reason.  unfit: stored tensors that are to be read in it.
+    transposed_first: whether a Transpose of the factor of a product is rather in front of a Cast than behind it.
     """
     why = dict(wiring.pinned)
     for key, reason in unfit.items():
@@ -71,7 +75,9 @@ def planned(wiring: Wiring, pins: Mapping[Node, str], unfit: Mapping[Key, str]) 
             why.setdefault(item, reason)
     for node, reason in pins.items():
         why.setdefault(wiring.items[node], reason)
-    old = _cut(wiring, {item for item in why if item not in (SOURCE, SINK, STORED)})
+    early = {item for node, item in wiring.items.items() if node.op == "Transpose" and _feeds_product(node)}
+    pinned = {item for item in why if item not in (SOURCE, SINK, STORED)}
+    old = _cut(wiring, pinned, early if transposed_first else frozenset())
     plan = DtypePlan(wiring, old)
     for node, item in wiring.items.items():
         ports = wiring.ports[node]
@@ -91,8 +97,8 @@ def _is_free(wiring: Wiring, node: Node) -> bool:
     return all((wire := wiring.wires.get((node.scope, name))) and wire.maker == STORED for name in node.outputs if name)
 
 
-def _cut(wiring: Wiring, pinned: set[int]) -> set[int]:
-    """The items that are to keep the old dtype."""
+def _cut(wiring: Wiring, pinned: Set[int], early: Set[int]) -> set[int]:
+    """The items that are to keep the old dtype.  early: those that are rather in front of a Cast."""
     network, names = Network(), {SOURCE: SOURCE, SINK: SINK}
     wanted = wiring.wanted | _storing(wiring)
     for item in range(2, wiring.count):
@@ -109,7 +115,6 @@ def _cut(wiring: Wiring, pinned: set[int]) -> set[int]:
         for user in users - {maker}:
             network.edge(narrowed, user, ALWAYS)
             network.edge(user, widened, ALWAYS)
-    early = {item for node, item in wiring.items.items() if node.op == "Transpose" and _feeds_product(node)}
     for item, name in names.items():
         if name not in (SOURCE, SINK):
             network.edge(*((SOURCE, name, _EARLY) if item in early else (name, SINK, _RATHER)))
