@@ -41,6 +41,14 @@ def test_equal_stretches_are_run_once():
     assert all(0 < item.error <= item.allowed < 0.1 for item in report.stretches)
 
 
+def test_what_a_rule_wrote_of_an_attention_is_run_in_float64():
+    """Operators of ONNX Runtime that onnx's evaluator knows by our formulas alone."""
+    path = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
+    half, report = surgeon.convert(onnx.load(path), rules="attention", ep="cuda")
+    assert {node.op_type for node in half.graph.node} & {"MultiHeadAttention"}
+    assert {item.outcome for item in report.stretches} == {"proved"}
+
+
 def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
     """Each layer reads 128 bytes: two fit, and one that takes more by itself is told."""
     monkeypatch.setattr(stretches, "MOST_BYTES", 300)

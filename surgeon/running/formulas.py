@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.running.aten import ELEMENTWISE, hardswish, mish, sigmoid
+from surgeon.running.attentions import ATTENTIONS
 from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import DEFORMABLE
 from surgeon.running.disentangled import tensorrt_disentangled_attention
@@ -358,6 +359,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **dict.fromkeys(((domain, "MMCVRoiAlign") for domain in ("mmdeploy", "mmcv")), mmcv_roi_align),
     ("trt.plugins", "ROIAlign_TRT"): tensorrt_roi_align,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
+    **ATTENTIONS,
     **CONVOLUTIONS,
     **DEFORMABLE,
     **PLUGIN_NORMS,

@@ -1,0 +1,246 @@
+"""ONNX Runtime's attention operators in numpy, as their schemas and the CPU provider's kernels have them.
+
+Sources: the schemas of `com.microsoft` in ONNX Runtime 1.32 (graph/contrib_ops/bert_defs.cc) and, where these are
+silent (what a causal attention does to the future, how keys of a past are counted), contrib_ops/cpu/bert.  B is the
+batch, S the rows of the queries, T those of the keys with the past, N heads, H the numbers of one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from surgeon.running.erf import Array
+
+_HIDDEN = -10000.0  # default of mask_filter_value, which is added
+
+
+def _heads(x: Array, number: int) -> Array:
+    """[B, N, S, H] of rows [B, S, N·H]; what has four axes is so already."""
+    if x.ndim == 4:
+        return x
+    return x.reshape(*x.shape[:2], number, x.shape[2] // number if number else 0).transpose(0, 2, 1, 3)
+
+
+def _rows(x: Array) -> Array:
+    """[B, S, N·H] of heads [B, N, S, H]."""
+    batch, heads, rows, columns = x.shape
+    return x.transpose(0, 2, 1, 3).reshape(batch, rows, heads * columns)
+
+
+def _padding(mask: Array, columns: int, filter_value: float, dtype: Any) -> Array:
+    """What hidden keys have added to their scores: a mask of [B, T], or of [B], the keys that there are."""
+    if mask.ndim == 1:
+        mask = np.arange(columns) < mask[:, None]
+    if mask.ndim != 2 or mask.shape[1] != columns:
+        raise NotImplementedError(f"no formula for a mask of keys of shape {list(mask.shape)}")
+    return np.where(mask[:, None, None, :] != 0, 0.0, filter_value).astype(dtype)
+
+
+def _attended(
+    q: Array,
+    k: Array,
+    v: Array,
+    added: Array | None,
+    shown: Array | None,
+    *,
+    scale: float,
+    cap: float = 0.0,
+    sinks: Array | None = None,
+) -> Array:
+    """softmax(cap(scale · q·kᵀ) + added)·v of heads.  shown: where the scores count.  sinks: one more score a head."""
+    scores = (q @ k.swapaxes(-1, -2)) * q.dtype.type(scale)
+    if cap:
+        scores = cap * np.tanh(scores / cap)
+    if added is not None:
+        scores = scores + added
+    if shown is not None:
+        scores = np.where(shown, scores, -np.inf)
+    if sinks is not None:
+        one = np.broadcast_to(sinks.astype(scores.dtype).reshape(1, -1, 1, 1), (*scores.shape[:3], 1))
+        scores = np.concatenate([scores, one], axis=-1)
+    if not scores.shape[-1]:
+        return np.zeros((*scores.shape[:3], v.shape[-1]), v.dtype)
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+    return np.asarray(weights[..., : v.shape[2]] @ v)
+
+
+def _up_to_own(rows: int, columns: int) -> Array:
+    """Where a row looks that sees the keys up to its own, which are the last ones."""
+    return np.asarray(np.arange(columns)[None, :] <= np.arange(rows)[:, None] + columns - rows)
+
+
+def _behind(past: Array | None, new: Array) -> Array:
+    return new if past is None else np.concatenate([past, new], axis=2)
+
+
+def _multi_head_attention(
+    query: Array,
+    key: Array | None = None,
+    value: Array | None = None,
+    bias: Array | None = None,
+    key_padding_mask: Array | None = None,
+    attention_bias: Array | None = None,
+    past_key: Array | None = None,
+    past_value: Array | None = None,
+    *unknown: Array | None,
+    num_heads: int,
+    mask_filter_value: float = _HIDDEN,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+    outputs: int = 1,
+) -> tuple[Array, ...]:
+    """MultiHeadAttention.
+
+    query: [B, S, N·H], or [B, S, N, 3, H] with keys and values.  key, value: [B, L, N·H], [B, N, L, H], or together
+    [B, L, N, 2, H].  bias: of all three.  Returns [B, S, N·H], and keys and values behind the past [B, N, P, H].
+    """
+    if any(item is not None for item in unknown) or outputs > 3:
+        raise NotImplementedError("no formula for MultiHeadAttention with a buffer for the past, or with its scores")
+    parts = [query, key, value]
+    if query.ndim == 5:
+        parts = [query[:, :, :, place].reshape(*query.shape[:2], -1) for place in range(3)]
+    elif key is not None and key.ndim == 5:
+        parts[1:] = [key[:, :, :, place].reshape(*key.shape[:2], -1) for place in range(2)]
+    if bias is not None:
+        if any(part is None or part.ndim == 4 for part in parts):
+            raise NotImplementedError("no formula for MultiHeadAttention with a bias of keys that are heads")
+        at = np.cumsum([part.shape[2] for part in parts if part is not None])[:-1]
+        parts = [part + one for part, one in zip(parts, np.split(bias, at), strict=True)]
+    q, k, v = (_heads(np.asarray(part), num_heads) for part in parts)
+    k, v = _behind(past_key, k), _behind(past_value, v)
+    added = attention_bias
+    if key_padding_mask is not None:
+        hidden = _padding(key_padding_mask, k.shape[2], mask_filter_value, q.dtype)
+        added = hidden if added is None else added + hidden
+    shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
+    return _rows(_attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5)), k, v
+
+
+def _attention(
+    x: Array,
+    weights: Array,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    past: Array | None = None,
+    attention_bias: Array | None = None,
+    *unknown: Array | None,
+    num_heads: int,
+    qkv_hidden_sizes: list[int] | None = None,
+    mask_filter_value: float = _HIDDEN,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+    do_rotary: int = 0,
+    **_: Any,
+) -> tuple[Array, ...]:
+    """Attention, of one product for queries, keys and values.
+
+    x: [B, S, D].  weights: [D, sizes of all three].  past: [2, B, N, P, H].  Returns [B, S, N·H], and keys and values
+    behind the past, [2, B, N, T, H].
+    """
+    if do_rotary or any(item is not None for item in unknown):
+        raise NotImplementedError("no formula for Attention with rotary embeddings, or with a buffer for the past")
+    made = x @ weights
+    made = made if bias is None else made + bias
+    sizes = qkv_hidden_sizes or [made.shape[-1] // 3] * 3
+    q, k, v = (_heads(part, num_heads) for part in np.split(made, np.cumsum(sizes)[:-1], axis=-1))
+    if past is not None:
+        k, v = _behind(past[0], k), _behind(past[1], v)
+    added = attention_bias
+    if mask is not None:
+        hidden = _padding(mask, k.shape[2], mask_filter_value, q.dtype)
+        added = hidden if added is None else added + hidden
+    shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
+    y = _rows(_attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5))
+    return (y, np.stack([k, v])) if k.shape == v.shape else (y,)
+
+
+def _group_query_attention(
+    query: Array,
+    key: Array | None = None,
+    value: Array | None = None,
+    past_key: Array | None = None,
+    past_value: Array | None = None,
+    seqlens_k: Array | None = None,
+    total_sequence_length: Array | None = None,
+    cos_cache: Array | None = None,
+    sin_cache: Array | None = None,
+    position_ids: Array | None = None,
+    attention_bias: Array | None = None,
+    head_sink: Array | None = None,
+    *unknown: Array | None,
+    num_heads: int,
+    kv_num_heads: int,
+    scale: float = 0.0,
+    softcap: float = 0.0,
+    causal: int = 1,
+    do_rotary: int = 0,
+    local_window_size: int = -1,
+    smooth_softmax: int = 0,
+    outputs: int = 1,
+    **_: Any,
+) -> tuple[Array, ...]:
+    """GroupQueryAttention, of sequences of one length.
+
+    query: [B, S, N·H].  key, value: [B, S, K·H].  past_key, past_value: [B, K, P, H].  seqlens_k: [B], the keys of each
+    less one.  Returns [B, S, N·H], and keys and values behind the past, [B, K, T, H].
+    """
+    if do_rotary or key is None or value is None or any(item is not None for item in unknown) or outputs > 3:
+        raise NotImplementedError("no formula for GroupQueryAttention with one packed input, or what else it may take")
+    q, k, v = _heads(query, num_heads), _heads(key, kv_num_heads), _heads(value, kv_num_heads)
+    present = _behind(past_key, k), _behind(past_value, v)
+    rows, columns = q.shape[2], present[0].shape[2]
+    if seqlens_k is not None and not (np.asarray(seqlens_k) + 1 == columns).all():
+        raise NotImplementedError("no formula for GroupQueryAttention over sequences of different lengths")
+    k, v = (np.repeat(one, num_heads // kv_num_heads, axis=1) for one in present)
+    shown = _up_to_own(rows, columns) if causal else None
+    if local_window_size > 0:
+        near = np.arange(columns)[None, :] > np.arange(rows)[:, None] + columns - rows - local_window_size
+        shown = near if shown is None else shown & near
+    sinks = np.zeros(num_heads, q.dtype) if smooth_softmax and head_sink is None else head_sink
+    made = _attended(q, k, v, attention_bias, shown, scale=scale or q.shape[3] ** -0.5, cap=softcap, sinks=sinks)
+    return _rows(made), *present
+
+
+def _rotary_embedding(
+    x: Array,
+    position_ids: Array,
+    cos_cache: Array,
+    sin_cache: Array,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
+    is_packed_batching: int = 0,
+) -> Array:
+    """RotaryEmbedding (Su et al., arXiv:2104.09864).
+
+    x: [B, S, N·H] or [B, N, S, H].  position_ids: [B, S], or [1], where the first row stands.  cos_cache, sin_cache:
+    [positions, half of what is turned of a head].
+    """
+    if is_packed_batching or scale != 1.0:
+        raise NotImplementedError("no formula for RotaryEmbedding of packed sequences, or with a scale")
+    turned = rotary_embedding_dim or 2 * cos_cache.shape[1]
+    number = num_heads if rotary_embedding_dim and x.ndim == 3 else x.shape[-1] // turned
+    heads = _heads(x, number)
+    rows = heads.shape[2]
+    at = position_ids if position_ids.ndim == 2 else int(position_ids.ravel()[0]) + np.arange(rows)[None, :]
+    cos, sin = (cache[at][:, None].astype(x.dtype) for cache in (cos_cache, sin_cache))
+    part, rest = heads[..., :turned], heads[..., turned:]
+    one, two = (part[..., ::2], part[..., 1::2]) if interleaved else np.split(part, 2, axis=-1)
+    first, second = one * cos - two * sin, two * cos + one * sin
+    made = np.stack([first, second], -1).reshape(part.shape) if interleaved else np.concatenate([first, second], -1)
+    made = np.concatenate([made, rest], axis=-1)
+    return made if x.ndim == 4 else _rows(made)
+
+
+ATTENTIONS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("com.microsoft", "Attention"): _attention,
+    ("com.microsoft", "GroupQueryAttention"): _group_query_attention,
+    ("com.microsoft", "MultiHeadAttention"): _multi_head_attention,
+    ("com.microsoft", "RotaryEmbedding"): _rotary_embedding,
+}
+"""Formulas by domain and name of the operator."""

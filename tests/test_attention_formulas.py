@@ -1,0 +1,160 @@
+"""The formulas of ONNX Runtime's attention operators against its kernels."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from surgeon.running.evaluator import Evaluator
+from surgeon.running.runtime import Session, SessionError
+
+B, S, P, N, K, H = 2, 5, 3, 4, 2, 8
+KINDS = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
+
+
+def drawn(*sizes, seed=0):
+    return np.random.default_rng([seed, *sizes]).standard_normal(sizes).astype(np.float32)
+
+
+def node_of(op, inputs, outputs=1, **attributes):
+    """A model of one node, whose inputs are arrays by name or None, and the arrays that there are."""
+    given = {name: array for name, array in inputs.items() if array is not None}
+    names = [name if array is not None else "" for name, array in inputs.items()]
+    made = [f"y{place}" for place in range(outputs)]
+    values = [helper.make_tensor_value_info(name, KINDS[str(one.dtype)], one.shape) for name, one in given.items()]
+    node = helper.make_node(op, names, made, domain="com.microsoft", **attributes)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in made]
+    graph = helper.make_graph([node], "g", values, ends)
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10), given
+
+
+def in_double(model):
+    """The same in float64."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for value in (*made.graph.input, *made.graph.output):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    return made
+
+
+def rows(heads=N, number=S, seed=1):
+    return drawn(B, number, heads * H, seed=seed)
+
+
+MASK = np.where(np.random.default_rng(0).random((B, 1, S, S)) < 0.3, -10000.0, 0.5).astype(np.float32)
+KEPT = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 1, 1]], np.int32)
+SEEN = {"attention_bias": MASK}
+PAST = {"past_key": drawn(B, N, P, H, seed=7), "past_value": drawn(B, N, P, H, seed=8)}
+MHA = ("query", "key", "value", "bias", "key_padding_mask", "attention_bias", "past_key", "past_value")
+GQA = ("query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "cos_cache")
+GQA = (*GQA, "sin_cache", "position_ids", "attention_bias", "head_sink")
+
+
+def mha(outputs=1, attributes=None, **given):
+    inputs = {"query": rows(), "key": rows(seed=2), "value": rows(seed=3), **given}
+    last = max(MHA.index(name) for name in inputs)
+    return node_of("MultiHeadAttention", {name: inputs.get(name) for name in MHA[: last + 1]}, outputs,
+                   **{"num_heads": N, **(attributes or {})})
+
+
+def gqa(attributes=None, count=S, **given):
+    inputs = {"query": rows(), "key": rows(K, seed=2), "value": rows(K, seed=3), **given}
+    inputs["seqlens_k"] = np.full(inputs["query"].shape[0], count - 1, np.int32)
+    inputs["total_sequence_length"] = np.array(count, np.int32)
+    last = max(GQA.index(name) for name in inputs)
+    return node_of("GroupQueryAttention", {name: inputs.get(name) for name in GQA[: last + 1]}, 3,
+                   **{"num_heads": N, "kv_num_heads": K, **(attributes or {})})
+
+
+STEP = {"query": rows()[:1], "key": rows(K, seed=2)[:1], "value": rows(K, seed=3)[:1],
+        "past_key": drawn(1, K, P, H, seed=7), "past_value": drawn(1, K, P, H, seed=8)}
+ATTENTION = {"x": drawn(B, S, 6), "weights": drawn(6, 3 * N * H, seed=4)}
+ANGLES = {"cos": np.cos(drawn(9, H // 2, seed=5)), "sin": np.sin(drawn(9, H // 2, seed=5))}
+HALF = {name: array[:, : H // 4].copy() for name, array in ANGLES.items()}
+START, PLACES = np.array([2], np.int64), np.array([[4, 2, 0, 1, 3], [0, 1, 2, 3, 8]], np.int64)
+
+# fmt: off
+CASES = {
+    "mha": mha(),
+    "mha, scaled and masked": mha(attributes={"scale": 0.4}, **SEEN),
+    "mha, a mask of each head": mha(attention_bias=np.broadcast_to(MASK, (B, N, S, S)).copy()),
+    "mha, a mask of keys": mha(key_padding_mask=KEPT),
+    "mha, both masks": mha(key_padding_mask=KEPT, **SEEN),
+    "mha, counts of keys": mha(key_padding_mask=np.array([5, 3], np.int32)),
+    "mha, causal": mha(attributes={"unidirectional": 1}),
+    "mha, biased": mha(bias=drawn(3 * N * H, seed=9)),
+    "mha, keys that are heads": mha(key=drawn(B, N, 6, H, seed=2), value=drawn(B, N, 6, H, seed=3)),
+    "mha, other rows of keys and wider values": mha(key=rows(number=7, seed=2), value=drawn(B, 7, N * 6, seed=3)),
+    "mha, behind a past": mha(3, **PAST),
+    "mha, behind a past and causal": mha(3, {"unidirectional": 1}, **PAST),
+    "gqa": gqa(),
+    "gqa, nothing hidden": gqa({"causal": 0}),
+    "gqa, masked": gqa({"causal": 0, "scale": 0.3}, attention_bias=MASK),
+    "gqa, capped": gqa({"softcap": 3.0}),
+    "gqa, a window": gqa({"local_window_size": 2}),
+    "gqa, sinks": gqa(head_sink=drawn(N, seed=6)),
+    "gqa, a smooth softmax": gqa({"smooth_softmax": 1}),
+    "gqa, behind a past": gqa(count=S + P, **STEP),
+    "attention": node_of("Attention", ATTENTION, num_heads=N),
+    "attention, biased and causal": node_of(
+        "Attention", {**ATTENTION, "bias": drawn(3 * N * H, seed=9)}, num_heads=N, unidirectional=1),
+    "attention, masked": node_of(
+        "Attention", {**ATTENTION, "bias": None, "mask": KEPT, "past": None, "more": MASK}, num_heads=N, scale=0.2),
+    "attention, behind a past": node_of(
+        "Attention", {**ATTENTION, "bias": drawn(3 * N * H, seed=9), "mask": None, "past": drawn(2, B, N, P, H)}, 2,
+        num_heads=N),
+    "attention, values of another size": node_of(
+        "Attention", {"x": drawn(B, S, 6), "weights": drawn(6, 2 * N * H + 24), "bias": drawn(2 * N * H + 24)},
+        num_heads=N, qkv_hidden_sizes=[N * H, N * H, 24]),
+    "rotary, from a place on": node_of("RotaryEmbedding", {"x": rows(), "at": START, **ANGLES}),
+    "rotary, places of each": node_of("RotaryEmbedding", {"x": rows(), "at": PLACES, **ANGLES}),
+    "rotary, interleaved": node_of("RotaryEmbedding", {"x": rows(), "at": PLACES, **ANGLES}, interleaved=1),
+    "rotary, heads": node_of("RotaryEmbedding", {"x": drawn(B, N, S, H), "at": PLACES, **ANGLES}),
+    "rotary, a part of each head": node_of(
+        "RotaryEmbedding", {"x": rows(), "at": PLACES, **HALF}, num_heads=N, rotary_embedding_dim=H // 2),
+}
+REFUSED = {
+    "lengths": gqa(),
+    "rotary embeddings inside": gqa({"do_rotary": 1}, cos_cache=ANGLES["cos"], sin_cache=ANGLES["sin"]),
+    "a bias of heads": mha(bias=drawn(3 * N * H), key=drawn(B, N, 6, H, seed=2), value=drawn(B, N, 6, H, seed=3)),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_formula_is_what_the_kernel_computes(name):
+    model, feeds = CASES[name]
+    with Session(model) as session, Evaluator(in_double(model)) as evaluator:
+        wanted = session.run(feeds)
+        doubles = {key: one.astype(np.float64) if one.dtype == np.float32 else one for key, one in feeds.items()}
+        found = evaluator.run(doubles)
+    assert found.keys() == wanted.keys()
+    for key, array in wanted.items():
+        assert found[key].dtype == np.float64
+        assert found[key].shape == array.shape
+        np.testing.assert_allclose(found[key], array, atol=2e-5 * np.abs(array).max())
+
+
+@pytest.mark.parametrize("together", [("key", "value"), ("query", "key", "value")])
+def test_parts_that_are_packed_are_those_apart(together):
+    """ONNX Runtime's kernels for a CPU take none."""
+    parts = {name: drawn(B, S, N, H, seed=place) for place, name in enumerate(("query", "key", "value"))}
+    apart = {name: part.reshape(B, S, N * H) for name, part in parts.items()}
+    packed = {**apart, **dict.fromkeys(together), together[0]: np.stack([parts[name] for name in together], axis=3)}
+    answers = []
+    for model, feeds in (mha(**apart), mha(**packed)):
+        with Evaluator(model) as evaluator:
+            answers.append(evaluator.run(feeds)["y0"])
+    np.testing.assert_array_equal(*answers)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_formula_is_not_computed(name):
+    """Sequences of different lengths, and what no rule writes."""
+    model, feeds = REFUSED[name]
+    if name == "lengths":
+        feeds = {**feeds, "seqlens_k": np.array([4, 2], np.int32)}
+    with Evaluator(model) as evaluator, pytest.raises(SessionError, match="no formula for"):
+        evaluator.run(feeds)
