@@ -1,4 +1,4 @@
-"""The formulas of ONNX Runtime's attention operators against its kernels."""
+"""The formulas of ONNX Runtime's attention and embedding operators against its kernels."""
 
 import numpy as np
 import onnx
@@ -24,6 +24,8 @@ def node_of(op, inputs, outputs=1, **attributes):
     values = [helper.make_tensor_value_info(name, KINDS[str(one.dtype)], one.shape) for name, one in given.items()]
     node = helper.make_node(op, names, made, domain="com.microsoft", **attributes)
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in made]
+    if op == "EmbedLayerNormalization" and outputs > 1:
+        ends[1] = helper.make_tensor_value_info(made[1], TensorProto.INT32, None)
     graph = helper.make_graph([node], "g", values, ends)
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10), given
@@ -73,6 +75,7 @@ STEP = {"query": rows()[:1], "key": rows(K, seed=2)[:1], "value": rows(K, seed=3
 ATTENTION = {"x": drawn(B, S, 6), "weights": drawn(6, 3 * N * H, seed=4)}
 ANGLES = {"cos": np.cos(drawn(9, H // 2, seed=5)), "sin": np.sin(drawn(9, H // 2, seed=5))}
 HALF = {name: array[:, : H // 4].copy() for name, array in ANGLES.items()}
+IDS = np.array([[0, 8, 3, 3, 1], [7, 2, 5, 6, 4]], np.int32)
 START, PLACES = np.array([2], np.int64), np.array([[4, 2, 0, 1, 3], [0, 1, 2, 3, 8]], np.int64)
 
 # fmt: off
@@ -108,6 +111,15 @@ CASES = {
     "attention, values of another size": node_of(
         "Attention", {"x": drawn(B, S, 6), "weights": drawn(6, 2 * N * H + 24), "bias": drawn(2 * N * H + 24)},
         num_heads=N, qkv_hidden_sizes=[N * H, N * H, 24]),
+    "embeddings": node_of(
+        "EmbedLayerNormalization",
+        {"ids": IDS, "types": IDS % 2, "words": drawn(9, 6), "places": drawn(7, 6), "kinds": drawn(2, 6),
+         "gamma": drawn(6), "beta": drawn(6, seed=1), "mask": None, "at": IDS[:, ::-1].copy() % 7}, 3,
+        mask_index_type=0, epsilon=1e-5),
+    "embeddings without types": node_of(
+        "EmbedLayerNormalization",
+        {"ids": IDS, "types": None, "words": drawn(9, 6), "places": drawn(7, 6), "kinds": None, "gamma": drawn(6),
+         "beta": drawn(6, seed=1)}, mask_index_type=0),
     "rotary, from a place on": node_of("RotaryEmbedding", {"x": rows(), "at": START, **ANGLES}),
     "rotary, places of each": node_of("RotaryEmbedding", {"x": rows(), "at": PLACES, **ANGLES}),
     "rotary, interleaved": node_of("RotaryEmbedding", {"x": rows(), "at": PLACES, **ANGLES}, interleaved=1),
@@ -132,7 +144,7 @@ def test_a_formula_is_what_the_kernel_computes(name):
         found = evaluator.run(doubles)
     assert found.keys() == wanted.keys()
     for key, array in wanted.items():
-        assert found[key].dtype == np.float64
+        assert found[key].dtype == (np.float64 if array.dtype == np.float32 else array.dtype)
         assert found[key].shape == array.shape
         np.testing.assert_allclose(found[key], array, atol=2e-5 * np.abs(array).max())
 

@@ -175,6 +175,27 @@ def _skip_layer_norm(
     return y * gamma + (0 if beta is None else beta), mean, inverse, total
 
 
+def _embed_layer_norm(
+    ids: Array,
+    types: Array | None,
+    words: Array,
+    places: Array,
+    kinds: Array | None,
+    gamma: Array,
+    beta: Array,
+    mask: Array | None = None,
+    at: Array | None = None,
+    *,
+    epsilon: float = _EPSILON_OF_SKIP,
+    mask_index_type: int = 1,
+) -> tuple[Array, ...]:
+    if mask is not None or mask_index_type:
+        raise NotImplementedError("no formula for EmbedLayerNormalization that makes an index of a mask")
+    total = words[ids] + (places[: ids.shape[1]] if at is None else places[at])
+    total = total if kinds is None else total + kinds[types]
+    return _normalised(total, (-1,), epsilon)[0] * gamma + beta, np.zeros(ids.shape[:1], np.int32), total
+
+
 def _skip_simplified_layer_norm(
     x: Array, skip: Array, gamma: Array, bias: Array | None = None, *, epsilon: float = _EPSILON_OF_SKIP
 ) -> tuple[Array, ...]:
@@ -347,6 +368,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("com.microsoft", "QuickGelu"): _quick_gelu,
     ("com.microsoft", "BiasSplitGelu"): _bias_split_gelu,
     ("com.microsoft", "BiasAdd"): _bias_add,
+    ("com.microsoft", "EmbedLayerNormalization"): _embed_layer_norm,
     ("com.microsoft", "SkipLayerNormalization"): _skip_layer_norm,
     ("com.microsoft", "SkipSimplifiedLayerNormalization"): _skip_simplified_layer_norm,
     ("com.microsoft", "GroupNorm"): _group_norm,
