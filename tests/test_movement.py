@@ -100,6 +100,36 @@ def test_each_of_many_ties_is_given_time_to_fall():
         assert not moves.settle(partial(judge, "y", own, wrong, right), "y", right, F32, feeds).ok
 
 
+CENTRED = read(
+    """g (float[32] x, float[32] c) => (float[32] y) {
+    s = Add(x, c) o = Shape(s) k = ConstantOfShape<value = float[1] {1}>(o) y = LayerNormalization(s, k) }"""
+)
+
+
+def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
+    """The one at the mean: its class is it alone, and of four directions none may move it as far as rounding does."""
+    drawn, others = np.random.default_rng(140), np.arange(32) != 4
+    x, c = 1000 + drawn.standard_normal(32), drawn.standard_normal(32)
+    x[4], c[4] = 1000, 0
+    x[others] -= (x + c - 1000)[others].sum() / 31
+    feeds = {"x": x.astype(np.float32), "c": c.astype(np.float32)}
+    with Reference(CENTRED) as wide, Moves(CENTRED, {}, (), wide, wide.run, ()) as moves:
+        right = wide.run(feeds)["y"]
+        moved = [moves.of("y", right, F32, feeds, turn).smooth[4] for turn in range(MOST_TURNS)]
+        few, some = max(moved[:TURNS]), max(moved)
+        assert few < 0.7 * some
+
+        def passes(part):
+            other = (right + part * ~others).astype(np.float32)
+            asked = partial(judge, "y", right.astype(np.float32), other, right)
+            return moves.settle(asked, "y", right, F32, feeds).ok
+
+        assert passes(4.5 * some)
+        assert not passes(20 * some)
+        monkeypatch.setattr("surgeon.verdicts.moves._NEAR", 0.0)
+        assert not passes(4.5 * some)
+
+
 def test_an_original_on_the_other_side_of_a_tie_is_not_in_doubt():
     """It and the result err alike, by what rounding carries both."""
     feeds = {"x": np.array([0.15, 0.25, 0.35], np.float32)}

@@ -20,6 +20,7 @@ Answers = dict[str, np.ndarray]
 
 TURNS, MOST_TURNS = 4, 32
 """Directions that are tried: each is one sample of what rounding does, and a jump may take many until it is seen."""
+_NEAR = 4.0  # times what is allowed: of a number that is like no other four samples may all be as much too small
 # Units in the last place of float64: where that is the dtype itself, nothing finer is there to move by a part of.
 _UNITS_OF_DOUBLES = 1024.0
 _MOST_STEPS = 64.0  # between two numbers, in units in the last place of the largest: beyond, a result jumps
@@ -66,7 +67,10 @@ class Moves:
         farthest = Movement.alike(0.0)
         error = ask(farthest)
         for turn in range(MOST_TURNS):
-            if (error.ok and not error.doubted) or (turn == TURNS and not np.any(farthest.jumps)):
+            if error.ok and not error.doubted:
+                break
+            is_near = not error.ok and error.severity <= _NEAR
+            if turn >= TURNS and not is_near and not np.any(farthest.jumps):
                 break
             moved = self.of(name, answer, dtype, feeds, turn)
             if moved is None:
