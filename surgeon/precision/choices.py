@@ -95,7 +95,9 @@ def ports_of(node: Node, dtype: Dtype, change: Retyping, *, is_call: bool = Fals
         return Ports(fixed=tuple(made)) if is_sparse else Ports(makes=tuple(made))
     domain, name = split_op(node.op)
     opset = node.scope.versions.get(domain, 1)
-    version = schema(domain, name, opset)
+    version, cast = schema(domain, name, opset), schema("", "Cast", node.scope.versions.get("", 1))
+    if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # nothing makes what it reads
+        return Ports((), (), tuple(own), tuple(made), _untaken(cast, change))
     if version is None:
         return _without_schema(node, proto, dtype, change, own, made, opset)
     return _by_schema(node, version, dtype, change, own, made)
