@@ -52,7 +52,8 @@ def main() -> int:
     if options.transformers:
         from tests.benchmarks.latency import tables
 
-        settings = {name: getattr(options, name) for name in ("seconds", "threads", "cpu_time", "sequences", "keep")}
+        asked = ("seconds", "threads", "cpu_time", "sequences", "keep", "ep", "batch")
+        settings = {name: getattr(options, name) for name in asked}
         fine = tables(options.works, **settings)
         return int(options.bars and not fine)
     generator = hashlib.sha256((HERE / "works.py").read_bytes()).hexdigest()[:8]
@@ -89,6 +90,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sequence", type=int, action="append", dest="sequences", help="of a transformer (default 128 and 512)"
     )
+    parser.add_argument("--ep", default="cpu", choices=("cpu", "cuda"), help="what runs a transformer")
+    parser.add_argument("--batch", type=int, default=1, help="of a transformer (default 1)")
     parser.add_argument("--cpu-time", action="store_true", help="of one thread of a transformer, for a busy machine")
     parser.add_argument("--runs", type=int, default=3, help="rounds (default 3)")
     parser.add_argument("--bars", action="store_true", help="exit with 1 when a bar is missed")

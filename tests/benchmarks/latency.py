@@ -18,12 +18,14 @@ from surgeon.benching.result import SLOWER, Bench
 from surgeon.file.model import Model
 from surgeon.running.runtime import SessionError, TimedSession
 from tests.benchmarks.transformer_models import NAMES, exported
-from tests.benchmarks.transformer_peers import PEERS
+from tests.benchmarks.transformer_peers import GPU_PEERS, PEERS
 
 __all__ = ["NAMES", "SEQUENCES", "tables"]
 
 SEQUENCES = (128, 512)
 OURS, ORIGINAL = "surgeon", "original"
+OURS_AMONG = {True: ((OURS, None),), False: ((OURS, (ORIGINAL, "transformers")), ("half", ("halves",)))}
+"""On a CPU and not: what of ours is held against which others."""
 FOOT = """\
 ms: one run, batch 1, median.  ratio: of the time to the original's in the same round, with the 95 % interval (sign
 test and single loads).  ONNX Runtime's own optimisations are on for all.
@@ -46,26 +48,29 @@ def tables(
     cpu_time: bool = False,
     sequences: Sequence[int] | None = None,
     keep: bool = False,
+    ep: str = "cpu",
+    batch: int = 1,
 ) -> bool:
     """Print a table for each model and length; whether surgeon's was nowhere slower than the best of the others."""
     print(FOOT)
+    peers = PEERS if ep == "cpu" else GPU_PEERS
     held = True
     for name in names:
         source = exported(name)
         folder = source.parent / "out" / name
         try:
-            left = {ORIGINAL: Left(source), **{peer: _made(peer, name, source, folder) for peer in PEERS}}
+            left = {ORIGINAL: Left(source), **{peer: _made(peer, name, source, folder, ep) for peer in peers}}
             running = {peer: item.path for peer, item in left.items() if not item.why}
             for length in sequences or SEQUENCES:
                 print(f"{name}, sequence {length}", file=sys.stderr, flush=True)
-                sizes = {"batch": 1, "sequence": length}
-                found = surgeon.bench(
-                    *running.values(), dims=sizes, rounds=10, seconds=seconds, threads=threads, cpu_time=cpu_time
-                )
+                sizes = {"batch": batch, "sequence": length}
+                how = {"dims": sizes, "rounds": 10, "seconds": seconds, "threads": threads}
+                found = surgeon.bench(*running.values(), **how, cpu_time=cpu_time, ep=ep)
                 print("\n".join(table(f"{name}, sequence {length}", list(running), found)))
-                text, fine = verdict(list(running), found)
-                print(text, flush=True)
-                held &= fine
+                for ours, others in OURS_AMONG[ep == "cpu"]:
+                    text, fine = verdict(list(running), found, ours, others)
+                    print(text, flush=True)
+                    held &= fine
             print("\n".join(f"- {peer}: {item.why}" for peer, item in left.items() if item.why), flush=True)
         finally:
             if not keep:
@@ -83,26 +88,30 @@ def table(title: str, names: Sequence[str], found: Bench) -> Iterator[str]:
         yield f"| {name} | {latency.median:.1f} | {told} |"
 
 
-def verdict(names: Sequence[str], found: Bench) -> tuple[str, bool]:
-    """Ours against the best of the others, and whether it is not slower within noise."""
-    if OURS not in names:
-        return "- surgeon's file is missing: MISSED", False
-    ours = names.index(OURS)
-    best = min((place for place in range(len(names)) if place != ours), key=lambda place: found.models[place].median)
+def verdict(
+    names: Sequence[str], found: Bench, own: str = OURS, others: Sequence[str] | None = None
+) -> tuple[str, bool]:
+    """One of ours against the best of others, all where none are named, and whether it is not slower within noise."""
+    if own not in names:
+        return f"- {own}'s file is missing: MISSED", False
+    ours = names.index(own)
+    against = [place for place, name in enumerate(names) if place != ours and (others is None or name in others)]
+    best = min(against, key=lambda place: found.models[place].median)
     ratio = found.ratio(ours, best)
     held = ratio.verdict != SLOWER
     figures = f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f}), {ratio.verdict}"
-    return f"- surgeon by the best of the others, {names[best]}: {figures}: {'held' if held else 'MISSED'}", held
+    return f"- {own} by the best of the others, {names[best]}: {figures}: {'held' if held else 'MISSED'}", held
 
 
-def _made(peer: str, name: str, source: Path, folder: Path) -> Left:
+def _made(peer: str, name: str, source: Path, folder: Path, ep: str = "cpu") -> Left:
     """What a peer makes of a model, in a process of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{peer}.onnx"
     if peer == OURS or not target.exists():  # the rules change, the peers do not
         print(f"{name}: {peer}", file=sys.stderr, flush=True)
         arch = name.partition("-")[0]
-        command = (sys.executable, "-m", "tests.benchmarks.transformer_peers", peer, arch, str(source), str(target))
+        program = (sys.executable, "-m", "tests.benchmarks.transformer_peers")
+        command = (*program, peer, arch, str(source), str(target), *(() if ep == "cpu" else (ep,)))
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode:
             words = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
@@ -110,7 +119,7 @@ def _made(peer: str, name: str, source: Path, folder: Path) -> Left:
     try:
         with Model.open(target) as model:
             model.check_data()
-        with TimedSession(target):
+        with TimedSession(target, provider=f"{ep.upper()}ExecutionProvider"):
             return Left(target)
     except SessionError as refused:
         return Left(target, f"writes a model that ONNX Runtime refuses ({refused.line})")

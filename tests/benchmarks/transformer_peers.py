@@ -4,6 +4,11 @@ surgeon       the rules for transformers, every site proved; what fails its proo
 ort           ONNX Runtime's own optimizer, all levels, saved offline
 transformers  onnxruntime.transformers.optimizer with the model type and its default level
 onnxscript    optimize and optimize_for_ort
+
+On a GPU, where half precision is what one goes for:
+
+half          surgeon convert --rules ort --ep cuda, to float16
+halves        onnxruntime.transformers.optimizer, then its convert_float_to_float16
 """
 
 from __future__ import annotations
@@ -47,7 +52,34 @@ def onnxscript(_: str, source: str, target: str) -> None:
     ir.save(found[0] if isinstance(found, tuple) else found, target)
 
 
+def on_gpu(_: str, source: str, target: str) -> None:
+    import surgeon as package
+
+    package.rewrite(source, "ort", output=target, ep="cuda", keep_going=True)
+
+
+def half(_: str, source: str, target: str) -> None:
+    import surgeon as package
+
+    package.convert(source, "float16", rules="ort", output=target, ep="cuda")
+
+
+def transformers_on_gpu(arch: str, source: str, target: str, to_half: bool = False) -> None:
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    made = optimize_model(source, model_type=arch, num_heads=12, hidden_size=768, use_gpu=True)
+    if to_half:
+        made.convert_float_to_float16(keep_io_types=True)
+    made.save_model_to_file(target)
+
+
+def halves(arch: str, source: str, target: str) -> None:
+    transformers_on_gpu(arch, source, target, to_half=True)
+
+
 PEERS = {"surgeon": surgeon, "ort": ort, "transformers": transformers, "onnxscript": onnxscript}
+GPU_PEERS = {"surgeon": on_gpu, "transformers": transformers_on_gpu, "half": half, "halves": halves}
 
 if __name__ == "__main__":
-    PEERS[sys.argv[1]](*sys.argv[2:5])
+    known = GPU_PEERS if sys.argv[5:] else PEERS
+    known[sys.argv[1]](*sys.argv[2:5])
