@@ -5,14 +5,15 @@
 
 The models are those of `tests.node_models` at all opsets, and onnx's own cases at theirs, in each type of `KINDS` that
 the schema allows.  They are loaded, not run, and ONNX Runtime says where it put each node.  A version of an op that
-was looked at has the types that one model of it at least was placed in; other types stay as the table has them.
+was looked at has the types that one model of it at least was placed in; other types stay as the table has them.  A
+body counts at an opset where all models ran by it: that of a Clip without bounds is an Identity.
 """
 
 import argparse
 import json
 import multiprocessing
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +32,13 @@ KERNEL, BODY, ELSEWHERE = "kernel", "body", "elsewhere"
 
 @dataclass(frozen=True)
 class Sample:
-    """A model of one node.  kind: the type of its floating-point tensors; types: by type variable of its schema."""
+    """A model of one node.
+
+    opset: of the op's own domain.  kind: the type of its floating-point tensors; types: by type variable of its schema.
+    """
 
     version: Schema
+    opset: int
     kind: str
     types: Mapping[str, int]
     model: bytes
@@ -46,6 +51,7 @@ class Found:
     domain: str
     op: str
     since: int
+    opset: int
     kind: str
     variables: tuple[str, ...]
     how: str
@@ -64,16 +70,17 @@ def samples(newest: int) -> Iterator[Sample]:
                     f"tensor({type_string(dtype)[7:-1]})" in version.types.get(name, ()) or name not in version.types
                     for name, dtype in types.items()
                 ):
-                    yield Sample(version, kind, types, node.model(opset, kind).SerializeToString())
+                    made = node.model(opset, kind).SerializeToString()
+                    yield Sample(version, node.opset(opset), kind, types, made)
     for case in onnx_cases():
         imports = {item.domain: item.version for item in case.model.opset_import}
         nodes = case.model.graph.node
         if len(nodes) == 1 and imports.get("", 1) <= newest:
             version = schema(nodes[0].domain, nodes[0].op_type, imports.get(nodes[0].domain))
-            yield from () if version is None else _retyped(case.model, version)
+            yield from () if version is None else _retyped(case.model, version, imports.get(version.domain, 1))
 
 
-def _retyped(model: onnx.ModelProto, version: Schema) -> Iterator[Sample]:
+def _retyped(model: onnx.ModelProto, version: Schema, opset: int) -> Iterator[Sample]:
     """A case in the types that its schema allows in place of float."""
     node = model.graph.node[0]
     for kind in KINDS:
@@ -95,7 +102,7 @@ def _retyped(model: onnx.ModelProto, version: Schema) -> Iterator[Sample]:
                 dtypes[side].append(None if value is None else value.type.tensor_type.elem_type)
         types = variables(version, *dtypes)
         if changed and NUMBERS[kind] in types.values():
-            yield Sample(version, kind, types, made.SerializeToString())
+            yield Sample(version, opset, kind, types, made.SerializeToString())
 
 
 def placed(given: Iterable[Sample], provider: str) -> Iterator[Found]:
@@ -105,8 +112,8 @@ def placed(given: Iterable[Sample], provider: str) -> Iterator[Found]:
         hows = pool.imap(_place, [(sample.model, provider) for sample in kept], chunksize=16)
         for sample, how in zip(kept, hows, strict=True):
             floats = tuple(name for name, dtype in sample.types.items() if dtype == NUMBERS[sample.kind])
-            version = sample.version
-            yield Found(version.domain, version.name, version.since_version, sample.kind, floats, how)
+            asked = sample.version.domain, sample.version.name, sample.version.since_version, sample.opset
+            yield Found(*asked, sample.kind, floats, how)
 
 
 def _place(asked: tuple[bytes, str]) -> str:
@@ -152,18 +159,27 @@ def corrected(table: Mapping[str, Any], found: Iterable[Found]) -> dict[str, Any
         names = set.intersection(*(set(one.variables) for one in there))
         looked_at = {one.kind for one in there}
         ran = {one.kind for one in there if one.how == KERNEL}
-        before = ours or ([(domain, op, since, last, dict.fromkeys(names, frozenset()))] if ran else [])
+        before = ours or ([(domain, op, since, last, dict.fromkeys(sorted(names), frozenset()))] if ran else [])
         for *_, types in before:
             new = {name: (kinds - looked_at) | ran if name in names else kinds for name, kinds in types.items()}
             is_lost = not ran and any(types.get(name, frozenset()) & looked_at for name in names)
             if not is_lost and all(new.values()):  # without any of these there is no kernel for this version at all
                 rows.append((domain, op, since, last, {name: frozenset(kinds) for name, kinds in new.items()}))
-        body = frozenset(one.kind for one in there if one.how == BODY)
-        bodies.append((domain, op, since, last, body))
-    bodies = [row for row in bodies if row[4]]
+        bodies += _bodies(there, last)
     made_from = table["made_from"].partition(";")[0]
     new_table = content(rows, made_from, is_exact=False, bodies=sorted(bodies, key=lambda row: row[:3]))
     return {**new_table, "measured": sorted({(domain, op) for domain, op, _ in by_version})}
+
+
+def _bodies(there: Sequence[Found], last: int) -> Iterator[tuple[str, str, int, int, frozenset[str]]]:
+    """In which types one version of an op runs by its body, from opset to opset; the last one that was tried stands for
+    those behind it."""
+    opsets = sorted({one.opset for one in there})
+    for opset, following in zip(opsets, [*opsets[1:], last + 1], strict=True):
+        tried = [one for one in there if one.opset == opset and one.how != KERNEL]
+        kinds = {one.kind for one in tried} - {one.kind for one in tried if one.how == ELSEWHERE}
+        if kinds:
+            yield there[0].domain, there[0].op, opset, following - 1, frozenset(kinds)
 
 
 def main() -> int:

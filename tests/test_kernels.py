@@ -244,10 +244,13 @@ class TestProbes:
         ]
         table = content(rows, "a document; and more", is_exact=False)
         found = [
-            *(Found("", "Elu", 22, kind, ("X", "T"), ELSEWHERE) for kind in ("float", "float16", "bfloat16")),
-            *(Found("", "Sin", 22, kind, ("T",), KERNEL) for kind in ("float", "float16", "bfloat16")),
-            Found("", "DeformConv", 22, "float", ("T",), KERNEL),
-            Found("", "Swish", 24, "float", ("T",), BODY),
+            *(Found("", "Elu", 22, 22, kind, ("X", "T"), ELSEWHERE) for kind in ("float", "float16", "bfloat16")),
+            *(Found("", "Sin", 22, 22, kind, ("T",), KERNEL) for kind in ("float", "float16", "bfloat16")),
+            Found("", "DeformConv", 22, 22, "float", ("T",), KERNEL),
+            Found("", "Swish", 24, 24, "float", ("T",), BODY),
+            Found("", "Mish", 18, 18, "float16", ("T",), ELSEWHERE),
+            *(Found("", "Mish", 18, 20, "float16", ("T",), BODY) for _ in range(2)),
+            *(Found("", "Clip", 13, 16, "bfloat16", ("T",), how) for how in (BODY, ELSEWHERE)),
         ]
         made = corrected(table, found)
         kinds = made["type_sets"]
@@ -258,7 +261,10 @@ class TestProbes:
             ["", "Sin", 7, 21, {"T": ["double", "float", "float16"]}],
             ["", "Sin", 22, 0, {"T": ["bfloat16", "double", "float", "float16"]}],
         ]
-        assert [(row[:4], kinds[row[4]]) for row in made["bodies"]] == [(["", "Swish", 24, 0], ["float"])]
+        assert [(row[:4], kinds[row[4]]) for row in made["bodies"]] == [
+            (["", "Mish", 20, 21], ["float16"]),
+            (["", "Swish", 24, 0], ["float"]),
+        ]
         kernels = Kernels("cuda", module.decoded(made))
         assert kernels.runs("", "Swish", 24, {"T": F})
         assert not kernels.runs("", "Swish", 24, {"T": B})
