@@ -73,6 +73,18 @@ def test_check_tells_it_of_what_is_there():
             "has no GRU with the batch first on CUDA",
         ),
         (
+            "y, , , = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 2>"
+            "(q, q, q, , , l, t, , , , m, s)",
+            "(float16[2, 4, 16] q, int32[2] l, int32 t, float16[2, 1, 4, 4] m, float16[2] s) => (float16[2, 4, 16] y)",
+            "takes a mask or sinks, not both",
+        ),
+        (
+            "r = Slice(x, three, last, two) y = com.microsoft.RotaryEmbedding(r, one, c, c)",
+            "(float[2, 4, s, 8] x, float[9, 4] c) => (float[2, 4, t, 8] y) <int64[1] one = {1}, int64[1] two = {2}, "
+            "int64[1] three = {3}, int64[1] last = {9223372036854775807}>",
+            "takes at least one row, and max(0, s - 3) may be none",
+        ),
+        (
             "y, m, v = BatchNormalization<training_mode = 1>(x, s, s, s, s)",
             "(float[2, 3, 5] x, float[3] s) => (float[2, 3, 5] y, float[3] m, float[3] v)",
             "does not train on CUDA",
@@ -80,7 +92,7 @@ def test_check_tells_it_of_what_is_there():
     ],
 )
 def test_what_attributes_ask_for(body, head, told):
-    made = parse(f'<ir_version: 10, opset_import: ["" : 23]> g {head} {{ {body} }}')
+    made = parse(f'<ir_version: 10, opset_import: ["" : 23, "com.microsoft" : 1]> g {head} {{ {body} }}')
     found = [one for one in surgeon.check(made, ep="cuda") if one.kind == "restriction"]
     assert [told in one.reason for one in found] == [True]
     assert [one for one in surgeon.check(made) if one.kind == "restriction"] == []

@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 
 from surgeon.diagnosis.limits import Limit, NodeFacts
+from surgeon.shapes.polynomials import Size, SizeError
+from surgeon.shapes.symbols import evaluate, symbols
 
 _MOVING = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 _PRODUCTS = ("MatMul", "com.microsoft::MatMulNBits")
 _ROTARY = ("RotaryEmbedding", "com.microsoft::RotaryEmbedding")
+
+_SMALL = range(1, 9)  # lengths at which what is left of one may be nothing
 
 Found = Iterator[tuple[str, str]]
 
@@ -29,6 +33,25 @@ def _grouped(site: NodeFacts) -> Found:
     if is_half and rotated and _made_by(site, 2) in _PRODUCTS and not site.attribute("do_rotary", 0):
         told = "ONNX Runtime's optimiser for CUDA takes rotary embeddings into GroupQueryAttention wrongly"
         yield told, "choose --target onnx, whose Attention it leaves alone"
+    if site.has(10) and (site.has(11) or site.attribute("smooth_softmax", 0)):
+        yield "ONNX Runtime's GroupQueryAttention on CUDA takes a mask or sinks, not both", ""
+
+
+def _rotary(site: NodeFacts) -> Found:
+    shape = site.shape(0) or ()
+    rows = shape[-2] if len(shape) in (3, 4) else 1
+    if _may_be_none(rows):
+        yield f"ONNX Runtime's RotaryEmbedding on CUDA takes at least one row, and {rows} may be none", ""
+
+
+def _may_be_none(size: Size | None) -> bool:
+    """Whether a size is 0 for some length: what is left of that behind a prefix, say."""
+    if size is None or isinstance(size, int) or len(names := symbols(size)) != 1:
+        return False
+    try:
+        return any(evaluate(size, dict.fromkeys(names, length)) <= 0 for length in _SMALL)
+    except SizeError:  # a division by 0
+        return False
 
 
 def _attention(site: NodeFacts) -> Found:
@@ -49,6 +72,7 @@ def _batch_norm(site: NodeFacts) -> Found:
 LIMITS: dict[str, Limit] = {
     "com.microsoft::GroupQueryAttention": _grouped,
     "Attention": _attention,
+    **dict.fromkeys(_ROTARY, _rotary),
     "BatchNormalization": _batch_norm,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
 }

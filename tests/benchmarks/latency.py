@@ -27,7 +27,7 @@ OURS, ORIGINAL = "surgeon", "original"
 OURS_AMONG = {True: ((OURS, None),), False: ((OURS, (ORIGINAL, "transformers")), ("half", ("halves",)))}
 """On a CPU and not: what of ours is held against which others."""
 FOOT = """\
-ms: one run, batch 1, median.  ratio: of the time to the original's in the same round, with the 95 % interval (sign
+ms: one run, batch 1 unless told, median.  ratio: of the time to the original's in the same round, with the 95 % interval (sign
 test and single loads).  ONNX Runtime's own optimisations are on for all.
 """
 
@@ -96,6 +96,8 @@ def verdict(
         return f"- {own}'s file is missing: MISSED", False
     ours = names.index(own)
     against = [place for place, name in enumerate(names) if place != ours and (others is None or name in others)]
+    if not against:
+        return f"- {own}: none of the others is there: held", True
     best = min(against, key=lambda place: found.models[place].median)
     ratio = found.ratio(ours, best)
     held = ratio.verdict != SLOWER
