@@ -27,8 +27,8 @@ OURS, ORIGINAL = "surgeon", "original"
 OURS_AMONG = {True: ((OURS, None),), False: ((OURS, (ORIGINAL, "transformers")), ("half", ("halves",)))}
 """On a CPU and not: what of ours is held against which others."""
 FOOT = """\
-ms: one run, batch 1 unless told, median.  ratio: of the time to the original's in the same round, with the 95 % interval (sign
-test and single loads).  ONNX Runtime's own optimisations are on for all.
+ms: one run, batch 1 unless told, median.  ratio: of the time to the original's in the same round, with the 95 %
+interval (sign test and single loads).  ONNX Runtime's own optimisations are on for all.
 """
 
 
