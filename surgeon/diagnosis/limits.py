@@ -20,10 +20,6 @@ class Limits:
         """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu"."""
         self.index, self.shapes, self._table = index, shapes, table
 
-    def __len__(self) -> int:
-        """Of how many ops there are limits."""
-        return len(self._table)
-
     def __contains__(self, op: str) -> bool:
         """Whether an op has limits."""
         return op in self._table

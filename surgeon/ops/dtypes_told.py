@@ -30,6 +30,8 @@ STAYING_OUTPUTS: Mapping[str, Slots] = MappingProxyType(
     }
 )
 """Slots of outputs that are of a dtype of their own."""
+CASTING = "Cast"
+"""What makes one dtype of another."""
 DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = MappingProxyType(
     {
         "Cast": ("to", None),

@@ -11,6 +11,7 @@ from onnx import AttributeProto, NodeProto, TensorProto
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import (
+    CASTING,
     DTYPE_ATTRIBUTES,
     OF_LISTS,
     STAYING_INPUTS,
@@ -95,7 +96,7 @@ def ports_of(node: Node, dtype: Dtype, change: Retyping, *, is_call: bool = Fals
         return Ports(fixed=tuple(made)) if is_sparse else Ports(makes=tuple(made))
     domain, name = split_op(node.op)
     opset = node.scope.versions.get(domain, 1)
-    version, cast = schema(domain, name, opset), schema("", "Cast", node.scope.versions.get("", 1))
+    version, cast = schema(domain, name, opset), schema("", CASTING, node.scope.versions.get("", 1))
     if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # nothing makes what it reads
         return Ports((), (), tuple(own), tuple(made), _untaken(cast, change))
     if version is None:

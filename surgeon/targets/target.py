@@ -63,10 +63,14 @@ class Target(BaseTarget):
     reads: "Callable[[NodeProto], bool] | None" = None
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
 
+    def limits_on(self, provider: str | None) -> "Mapping[str, Limit]":
+        """Its limits by op, those of one of its providers among them."""
+        own = self.limits() if callable(self.limits) else self.limits
+        theirs = (one.limits() for one in self.providers if one.name == provider)
+        return {**own, **next(theirs, {})}
+
     def limits_of(self, index: "Index", shapes: "Shapes", provider: str | None = None) -> "Limits":
-        """The limits of a model's nodes, those of one of its providers among them."""
+        """The limits of a model's nodes."""
         from surgeon.diagnosis.limits import Limits
 
-        own = self.limits() if callable(self.limits) else self.limits
-        theirs = {op: told for one in self.providers if one.name == provider for op, told in one.limits().items()}
-        return Limits(index, shapes, {**own, **theirs})
+        return Limits(index, shapes, self.limits_on(provider))
