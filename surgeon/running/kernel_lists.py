@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from surgeon.running.child import Note
 
-_BUILT_IN = frozenset({"CPUExecutionProvider", "AzureExecutionProvider"})  # of which there is no library to load
+# Of these there is no library to load.
+_BUILT_IN = frozenset({"CPUExecutionProvider", "AzureExecutionProvider", "CoreMLExecutionProvider"})
 _SECONDS = 60.0
 _TELL = f"{__name__}:tell"
 
