@@ -164,10 +164,15 @@ class Floats:
 
     def _furthest(self, among: np.ndarray) -> int | None:
         """The element that comes nearest to what is allowed, or is furthest beyond; None where none differs."""
+        part = np.full(self.gap.shape, -1.0)
         with np.errstate(all="ignore"):
-            part = np.where(among & (self.gap > 0), self.gap / self.allowed, -1.0)
-        part = np.where(np.isnan(part), 0.0, part)
-        return int(part.argmax()) if part.size and part.max() >= 0 else None
+            np.divide(self.gap, self.allowed, out=part, where=among & (self.gap > 0))
+        if not part.size:
+            return None
+        if np.isnan(part[part.argmax()]):
+            part[np.isnan(part)] = 0.0
+        place = int(part.argmax())
+        return place if part[place] >= 0 else None
 
     def _at(self, values: np.ndarray, place: int | None) -> float:
         """One of these values, of the largest element where no other was decisive; 0 for no elements."""

@@ -53,6 +53,8 @@ class Classes:
 
     def spread(self, of_classes: np.ndarray) -> np.ndarray:
         """For each element what is given of its class."""
+        if len(self._held) == 1 and self._finite is None:  # of most tensors all are alike
+            return np.full(self._numbers.shape, of_classes[self._held[0]])
         return np.asarray(of_classes[self._numbers])
 
 
