@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
@@ -174,6 +175,15 @@ def test_a_product_that_would_end_onnx_runtime_is_kept(order, kept_ones):
     assert [item.op for item in surgeon.convert(made, ep="cuda")[1].kept] == []
     program = "import sys, onnxruntime; onnxruntime.InferenceSession(sys.stdin.buffer.read())"
     subprocess.run([sys.executable, "-c", program], input=half.SerializeToString(), check=True)
+
+
+def test_what_is_of_the_dtype_of_its_input_and_kept_keeps_that_too():
+    """EyeLike without a dtype reads nothing but the shape and the dtype of what it is given."""
+    body = "s = Shape(x) c = ConstantOfShape<value = float[1] {0}>(s) e = EyeLike(c) t = Tanh(x) y = Mul(t, e)"
+    head = "(float[N, 4] x) => (float[N, 4] y)"
+    half, report = converted(model(body, head), keep=["op:EyeLike"])
+    assert [item.op for item in report.kept] == ["EyeLike"]
+    onnx.checker.check_model(half, full_check=True)
 
 
 def test_another_domains_op_is_kept_where_no_cast_makes_the_dtype():

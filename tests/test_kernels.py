@@ -66,6 +66,15 @@ class TestTables:
         assert [what_runs("cpu", "", "Mish", version) for version in (18, 22)] == ["fhd", "fh"]
         assert what_runs("cpu", "", "GroupNormalization", 21) == "fhd"
 
+    def test_a_body_that_nobody_has_tried_does_not_count_in_bfloat16(self):
+        """Attention's loads in float32 and float16, and a CPU has no kernel for what it does in bfloat16."""
+        kernels = Kernels.of("cpu")
+        assert [kernels.runs("", "Attention", 23, {"T1": dtype, "T2": dtype}) for dtype in (F, H, B)] == [
+            True,
+            True,
+            False,
+        ]
+
     def test_a_coarse_body_runs_and_is_not_written(self):
         """The body of GroupNormalization loses digits; TensorRT has a kernel of its own."""
         asked = ("", "GroupNormalization", 21, {"T": F})
