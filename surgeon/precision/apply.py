@@ -258,14 +258,17 @@ class Writer:
                     proto.output[use.place].name = name
 
     def _retype_nodes(self) -> None:
-        """Have nodes whose attributes say a dtype say the new one."""
+        """Have nodes whose attributes say a dtype say the new one, or the old one beside what is new now."""
         for node, ports in self.plan.wiring.ports.items():
             told = DTYPE_ATTRIBUTES.get(node.op)
-            if told is None or not ports.makes or not self.plan.is_new(self.plan.wiring.items[node]):
+            if told is None or not ports.makes:
                 continue
             proto, key = node.proto, told[0]
             item = node.attribute(key)
-            if key == FILL:
+            if not self.plan.is_new(self.plan.wiring.items[node]):
+                if told[1] is None and item is None and self._reads_new(node) and not follows_input(node.op):
+                    proto.attribute.append(helper.make_attribute(key, self.plan.wiring.change.old))
+            elif key == FILL:
                 self._retype_fill(node, as_tensor(proto) if item is not None else _zero(proto, key))
             elif self.rounded:
                 continue
@@ -273,6 +276,12 @@ class Writer:
                 item.i = self.new
             elif not follows_input(node.op):
                 proto.attribute.append(helper.make_attribute(key, self.new))
+
+    def _reads_new(self, node: Node) -> bool:
+        """Whether the first input is of the new dtype, as what makes it writes it."""
+        name = node.inputs[0]
+        home = node.scope.home(name)
+        return home is not None and self._dtypes.get((home, name)) == self.new
 
     def _retype_fill(self, node: Node, tensor: TensorProto) -> None:
         """Have what a node fills its output with be of the new dtype, or rounded to it."""

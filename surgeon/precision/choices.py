@@ -121,12 +121,10 @@ def _by_schema(
     stays: list[int] = []
     fixed: list[int] = []
     staying, told = STAYING_INPUTS.get(node.op, ()), STAYING_OUTPUTS.get(node.op, ())
-    attribute, default = DTYPE_ATTRIBUTES.get(node.op, ("", TensorProto.FLOAT))
-    is_like = default is None and node.attribute(attribute) is None  # what it makes is of the dtype of what it reads
     tied = {formal.type for place in own if (formal := version.input_at(place)) and place not in staying}
     for place in own:
         formal = version.input_at(place)
-        if formal is not None and ((place == 0 and facts.reads_shape and not is_like) or facts.sizes):
+        if formal is not None and ((place == 0 and facts.reads_shape) or facts.sizes):
             continue
         follows = formal is not None and place not in staying and text in version.allowed(formal)
         (takes if follows else stays).append(place)
