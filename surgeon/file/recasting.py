@@ -1,15 +1,13 @@
 """Tensor data that turn into another dtype on their way from file to file, block by block."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import onnx
 
-from surgeon.file.copying import HAS_PLACES, read_in_order, read_into, write_at
+from surgeon.file.copying import read_in_order, read_into, write_at
 from surgeon.file.values import Array, dtype_of
 
 CHANGE = "surgeon.change"
@@ -17,9 +15,6 @@ CHANGE = "surgeon.change"
 Caster = Callable[[Array, Array], bool]
 """What puts an array into another of its shape and another dtype; False where it has not."""
 _BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is written
-_PART = 1 << 21  # elements that a thread takes at a time
-_THREADS = 2
-_WRITING = Lock()  # the system lets one thread write to a file, and has others wait in a loop
 
 
 @dataclass(slots=True)
@@ -47,11 +42,6 @@ class Seen:
                 least, most = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
             self.least, self.most = min(self.least, least), max(self.most, most)
             self.count += array.size
-
-    def join(self, other: "Seen") -> None:
-        """Take in what was seen of another part."""
-        self.least, self.most = min(self.least, other.least), max(self.most, other.most)
-        self.count += other.count
 
     def add_made(self, array: Array, made: Array) -> None:
         """Take in a block by what was made of it, where that tells.
@@ -117,31 +107,12 @@ class Recast:
     def stream(self, source: int, start: int, size: int, target: int, at: int) -> None:
         """Convert what lies in a file from `start` on into `size` bytes of another, from `at` on.
 
-        Each thread reads, converts and writes its own parts.  EOFError where the file is shorter.
+        EOFError where the file is shorter.  All in the same memory, as new pages for each block take longer than its
+        cast; and in order by one thread: of two each waits for the other's reads and writes, which is most of it.
         """
-        old, new = dtype_of(self.old).itemsize, dtype_of(self.new).itemsize
-        count = size // new
-        read_in_order(source, start, count * old)
-
-        def part(first: int) -> Seen:
-            length = min(_PART, count - first)
-            return self._part(source, start + first * old, length, target, at + first * new)
-
-        parts = range(0, count, _PART)
-        if len(parts) < 2 or not HAS_PLACES:
-            for first in parts:
-                self.seen.join(part(first))
-            return
-        pool = ThreadPoolExecutor(_THREADS)
-        try:
-            for seen in pool.map(part, parts):
-                self.seen.join(seen)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _part(self, source: int, start: int, count: int, target: int, at: int) -> Seen:
-        """Convert so many elements, always in the same memory: new pages for each block take longer than its cast."""
-        seen, old, new = Seen(), dtype_of(self.old), dtype_of(self.new)
+        old, new = dtype_of(self.old), dtype_of(self.new)
+        count = size // new.itemsize
+        read_in_order(source, start, count * old.itemsize)
         read, made = np.empty(min(_BLOCK, count), old), np.empty(min(_BLOCK, count), new)
         given, handed_on = _bytes_of(read), _bytes_of(made)
         for first in range(0, count, _BLOCK):
@@ -149,10 +120,8 @@ class Recast:
                 read, made = read[: count - first], made[: count - first]
                 given, handed_on = _bytes_of(read), _bytes_of(made)
             read_into(source, start + first * old.itemsize, given)
-            self._convert(read, made, seen)
-            with _WRITING:
-                write_at(target, handed_on, at + first * new.itemsize)
-        return seen
+            self._convert(read, made, self.seen)
+            write_at(target, handed_on, at + first * new.itemsize)
 
 
 def _bytes_of(array: Array) -> memoryview:
