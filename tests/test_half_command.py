@@ -87,6 +87,15 @@ def test_why_onnx_runtime_refuses_a_converted_model_is_told(monkeypatch):
         surgeon.convert(case.model, "bfloat16", max_error=0.1)
 
 
+def test_a_choice_that_hangs_on_roundings_is_told(tmp_path):
+    """A router of experts, say: no arithmetic keeps a near tie."""
+    made = model("a = Tanh(x) v, y = TopK(a, k)", "(float[N, 4] x) => (int64[N, 1] y)", weights="<int64[1] k = {1}>")
+    onnx.save(made, tmp_path / "in.onnx")
+    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx").output
+    assert "by numbers that float16 rounds on the way, and may choose another where two are nearly alike" in told
+    assert "choose" not in "".join(surgeon.convert(model("y = Tanh(x)"))[1].told)
+
+
 def test_a_model_that_answers_nothing_is_unproved():
     _, report = surgeon.convert(model("n = Sub(x, x) a = Div(n, n) y = Mul(a, x)"))
     assert report.outcome == "unproved"

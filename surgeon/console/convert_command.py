@@ -103,7 +103,7 @@ def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     if report.followers:
         line("", f"and {counted(report.followers, 'node')} between these, which round nothing")
     for sentence in report.told:
-        line("weights", clean(sentence))
+        line("note", clean(sentence))
     line("casts", f"{report.casts:,}")
     before, after = (size / 1e6 for size in report.bytes)
     line("stored", f"{before:,.1f} MB -> {after:,.1f} MB")

@@ -66,6 +66,8 @@ UNTAKEN_BY_BODIES: Mapping[str, frozenset[int]] = MappingProxyType(
 """Dtypes that an op's schema allows and the body that ONNX defines for it does not."""
 OF_LISTS = frozenset(("SequenceMap",))
 """Those whose bodies are given elements of sequences."""
+CHOOSING = frozenset(("ArgMax", "ArgMin", "NonMaxSuppression", "TopK"))
+"""Those that make places of what they read: of the largest elements, say."""
 SQUASHING = frozenset(("Sigmoid",))
 """Those that make a probability p of x = log(p / (1 - p))."""
 TURNING = frozenset(("Cos", "Sin", "Tan"))

@@ -16,6 +16,7 @@ from surgeon.file.values import raw_size
 from surgeon.indexing.scope import Node
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity
+from surgeon.ops.dtypes_told import CHOOSING
 from surgeon.precision.building import Builder, Built, Io, Keeping
 from surgeon.precision.choices import Retyping
 from surgeon.precision.comparison import OutputComparison
@@ -203,6 +204,14 @@ class Conversion:
         report.kept = [self._kept(built, node, plan.names[node], reason) for node, reason in plan.kept.items()]
         report.followers, report.casts = len(plan.followers), built.writer.casts
         report.bytes = _stored(model.skeleton), _stored(built.draft.skeleton)
+        ports = plan.wiring.ports
+        choosing = [name for node, name in plan.names.items() if node.op in CHOOSING and ports[node].any]
+        if choosing and report.converted and self._change.narrows:
+            more = f" and {len(choosing) - 1} more choose" if choosing[1:] else " chooses"
+            report.say(
+                f"{choosing[0]}{more} by numbers that {self._change.names[1]} rounds on the way, "
+                "and may choose another where two are nearly alike"
+            )
 
     def _kept(self, built: Built, node: Node, name: str, reason: str) -> Kept:
         kind, told = self._keeping.pins.get(place_of(node), ("", ""))

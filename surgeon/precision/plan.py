@@ -10,6 +10,7 @@ from math import prod
 from onnx import TensorProto
 
 from surgeon.indexing.scope import Node
+from surgeon.ops.dtypes_told import CHOOSING
 from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network
 from surgeon.precision.wiring import STORED, Key, Typed, Wiring
 
@@ -27,7 +28,8 @@ class DtypePlan:
     """What is to be of which dtype.
 
     old: the items that keep the old one.  kept: why nodes do, though they could be of the new one; `followers` do
-    because what is around them does.  names: what to call these, as nodes change places once a plan is written.
+    because what is around them does.  names: what to call what is kept or chooses, as nodes change places once a plan
+    is written.
     """
 
     wiring: Wiring
@@ -88,7 +90,7 @@ def planned(
             plan.kept[node] = why[item]
         elif item in old and ports.takes:
             plan.followers.add(node)
-    plan.names = {node: node.label for node in plan.kept}
+    plan.names = {node: node.label for node in wiring.items if node in plan.kept or node.op in CHOOSING}
     return plan
 
 
