@@ -14,6 +14,7 @@ from surgeon.file.recasting import Seen, seen_of
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import Node
+from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity
 from surgeon.ops.dtypes_told import CHOOSING
@@ -30,6 +31,8 @@ from surgeon.precision.trying import Trying
 from surgeon.precision.typing import mistypings
 from surgeon.precision.wiring import STORED, Key, Wiring
 from surgeon.running.kernels import CPU
+
+_SHOWN = 2  # nodes that one sentence names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,11 +210,9 @@ class Conversion:
         ports = plan.wiring.ports
         choosing = [name for node, name in plan.names.items() if node.op in CHOOSING and ports[node].any]
         if choosing and report.converted and self._change.narrows:
-            more = f" and {len(choosing) - 1} more choose" if choosing[1:] else " chooses"
-            report.say(
-                f"{choosing[0]}{more} by numbers that {self._change.names[1]} rounds on the way, "
-                "and may choose another where two are nearly alike"
-            )
+            told, new = first_of(choosing, _SHOWN), self._change.names[1]
+            how = f"by numbers that {new} rounds on the way, and may choose another where two are nearly alike"
+            report.say(f"{told} choose{'' if choosing[1:] else 's'} {how}")
 
     def _kept(self, built: Built, node: Node, name: str, reason: str) -> Kept:
         kind, told = self._keeping.pins.get(place_of(node), ("", ""))
