@@ -101,8 +101,9 @@ def runs_already(target: str, provider: str | None, limits: "Limits | None", mat
 def limits_for(target: str, provider: str | None, index: Index) -> "Limits | None":
     """The limits of a target and of one of its providers; None where they say none."""
     found = target_of(target)
-    has_some = isinstance(found, Target) and found.limits_on(provider)
-    return found.limits_of(index, shapes_of(index), provider) if isinstance(found, Target) and has_some else None
+    if not isinstance(found, Target) or not found.limits_on(provider):
+        return None
+    return found.limits_of(index, shapes_of(index), provider)
 
 
 def broken_limit(limits: "Limits", match: Match, fragment: Fragment) -> tuple[str, str] | None:

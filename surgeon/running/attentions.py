@@ -28,13 +28,16 @@ def _rows(x: Array) -> Array:
     return x.transpose(0, 2, 1, 3).reshape(batch, rows, heads * columns)
 
 
-def _padding(mask: Array, columns: int, filter_value: float, dtype: Any) -> Array:
-    """What hidden keys have added to their scores: a mask of [B, T], or of [B], the keys that there are."""
+def _added(bias: Array | None, mask: Array | None, columns: int, filter_value: float, dtype: Any) -> Array | None:
+    """What scores have added: a bias, and for hidden keys a number.  mask: [B, T], or [B], the keys that there are."""
+    if mask is None:
+        return bias
     if mask.ndim == 1:
         mask = np.arange(columns) < mask[:, None]
     if mask.ndim != 2 or mask.shape[1] != columns:
         raise NotImplementedError(f"no formula for a mask of keys of shape {list(mask.shape)}")
-    return np.where(mask[:, None, None, :] != 0, 0.0, filter_value).astype(dtype)
+    hidden = np.where(mask[:, None, None, :] != 0, 0.0, filter_value).astype(dtype)
+    return hidden if bias is None else np.asarray(bias + hidden)
 
 
 def _attended(
@@ -111,10 +114,7 @@ def _multi_head_attention(
         parts = [part + one for part, one in zip(parts, np.split(bias, at), strict=True)]
     q, k, v = (_heads(np.asarray(part), num_heads) for part in parts)
     k, v = _behind(past_key, k), _behind(past_value, v)
-    added = attention_bias
-    if key_padding_mask is not None:
-        hidden = _padding(key_padding_mask, k.shape[2], mask_filter_value, q.dtype)
-        added = hidden if added is None else added + hidden
+    added = _added(attention_bias, key_padding_mask, k.shape[2], mask_filter_value, q.dtype)
     shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
     return _rows(_attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5)), k, v
 
@@ -148,10 +148,7 @@ def _attention(
     q, k, v = (_heads(part, num_heads) for part in np.split(made, np.cumsum(sizes)[:-1], axis=-1))
     if past is not None:
         k, v = _behind(past[0], k), _behind(past[1], v)
-    added = attention_bias
-    if mask is not None:
-        hidden = _padding(mask, k.shape[2], mask_filter_value, q.dtype)
-        added = hidden if added is None else added + hidden
+    added = _added(attention_bias, mask, k.shape[2], mask_filter_value, q.dtype)
     shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
     y = _rows(_attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5))
     return (y, np.stack([k, v])) if k.shape == v.shape else (y,)

@@ -9,7 +9,6 @@ from surgeon.shapes.symbols import evaluate, symbols
 _MOVING = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 _PRODUCTS = ("MatMul", "com.microsoft::MatMulNBits")
 _ROTARY = ("RotaryEmbedding", "com.microsoft::RotaryEmbedding")
-
 _SMALL = range(1, 9)  # lengths at which what is left of one may be nothing
 
 Found = Iterator[tuple[str, str]]
