@@ -76,8 +76,14 @@ class Conversion:
         settings = self._settings
         with Model.open(original) as model:
             model.check_data()
-            how: dict[str, Any] = {"saturate": settings.clamp, "output": settings.output}
-            builder = Builder(model, self._change, settings.io, **how, on_gpu=settings.provider not in (None, CPU))
+            builder = Builder(
+                model,
+                self._change,
+                settings.io,
+                saturate=settings.clamp,
+                output=settings.output,
+                on_gpu=settings.provider not in (None, CPU),
+            )
             wiring = builder.wiring()
             for place, reason in asked(settings.keep, wiring, original).items():
                 self._keeping.keep(place, "asked", reason)
