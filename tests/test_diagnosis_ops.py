@@ -142,6 +142,15 @@ def test_what_falls_back_to_the_cpu_is_told_and_stops_nothing():
     assert not found.stops
 
 
+def test_what_draws_at_random_as_in_training_is_told_and_stops_nothing():
+    """As torch's exporters write a model that is not in eval mode."""
+    training = "part = Constant<value_float = 0.1>() yes = Constant<value = bool {{{}}}>() y = Dropout(x, part, yes)"
+    found = only(model(training.format(1)))
+    assert (found.kind, found.reason) == ("advice", "it draws random numbers, as training_mode is true")
+    assert (found.helps, found.stops) == (["export the model after model.eval()"], False)
+    assert not surgeon.check(model(training.format(0)))
+
+
 def test_a_node_that_breaks_its_schema():
     body = "a = Cast<to = 16>(x) b = Elu(a) c = Cast<to = 1>(b) y = Relu<alpha = 1.0>(c)"
     first, second = surgeon.check(model(body, 19))

@@ -75,7 +75,7 @@ def test_auto_takes_the_least_opset_that_brings_more(tmp_path: Path) -> None:
     report, out = rewritten(hard_swishes(tmp_path, more=gelu), "hard_swish,gelu:gelu", target="onnx")
     assert opset_of(out) == 14
     assert report.counts == {"hard_swish": 3, "gelu": 0}
-    assert "1 gelu more with opset 20: add --upgrade auto" in text_of(report)
+    assert "1 gelu more with opset 20: add --upgrade 20," in text_of(report)
     report, out = rewritten(hard_swishes(tmp_path, more=gelu), "hard_swish,gelu:gelu", 20, target="onnx")
     assert opset_of(out) == 20
     assert report.counts == {"hard_swish": 3, "gelu": 1}

@@ -18,8 +18,8 @@ from surgeon.models.layers import compare_layers
 from surgeon.models.noise import CEILING
 from surgeon.models.options import CheckOptions, require_options
 from surgeon.models.trials import Trial, Trials
-from surgeon.ops.records import is_random
-from surgeon.ops.walking import holds_half, label_of
+from surgeon.ops.records import random_among
+from surgeon.ops.walking import holds_half
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
@@ -264,7 +264,7 @@ class ModelCheck:
         """
         started = time.perf_counter()
         self._trials.run()
-        verdict = Verdict(self._trials, self._rtol, self._atol, self._random_op())
+        verdict = Verdict(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
         compared: Layers | None = None
         if self._trials.why:
             outcome, reason = Outcome.UNPROVED, self._trials.why
@@ -314,10 +314,3 @@ class ModelCheck:
 
     def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> Layers:
         return compare_layers(self._original, rewritten, self._skeleton, trial, self._away, self._rtol, self._atol)
-
-    def _random_op(self) -> str:
-        """Name a random operator of the main graph, if there is one, as the likely cause of answers that differ."""
-        for node in self._skeleton.graph.node:
-            if is_random(node):
-                return f" ({node.op_type} '{label_of(node)}' is random)"
-        return ""

@@ -5,7 +5,7 @@ name.  An operator without a record has that of nothing told.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from onnx import NodeProto
 
 from surgeon.ops.operators import OTHERS, STANDARD
 from surgeon.ops.record import Op
+from surgeon.ops.walking import label_of
 
 RECORDS: Mapping[str, Op] = MappingProxyType({record.name: record for record in (*STANDARD, *OTHERS)})
 UNTOLD = Op("")
@@ -42,11 +43,23 @@ ALWAYS_RANDOM = frozenset(name.rpartition("::")[2] for name in named(lambda op: 
 RANDOM = frozenset(name.rpartition("::")[2] for name in named(lambda op: op.random))
 """Those, and the ones that draw where they are told that a model is in training."""
 
+TRAINED = "export the model after model.eval()"
+"""What to do about a model that trains where it is to answer."""
+
 
 def is_random(node: NodeProto) -> bool:
     """Whether a node may draw random numbers: as Dropout does only where its input tells of training."""
     slot = likened_node(node).training
     return node.op_type in ALWAYS_RANDOM or (slot is not None and any(node.input[slot : slot + 1]))
+
+
+def random_among(nodes: Iterable[NodeProto]) -> str:
+    """The first of some nodes that may draw random numbers, in words, as the likely cause of answers that differ."""
+    for node in nodes:
+        if is_random(node):
+            of_training = f" in training: {TRAINED}" if node.op_type not in ALWAYS_RANDOM else ""
+            return f" ({node.op_type} {label_of(node)!r} is random{of_training})"
+    return ""
 
 
 def record(name: str) -> Op:

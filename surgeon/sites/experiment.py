@@ -14,7 +14,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, numpy_helper
 from surgeon.indexing.scope import qualified
 from surgeon.inputs.wishes import Wish
 from surgeon.models.loads import Load
-from surgeon.ops.records import likened_node
+from surgeon.ops.records import likened_node, random_among
 from surgeon.shapes.symbols import Size, SizeError, symbols
 
 Shape = tuple[Size, ...]
@@ -171,6 +171,10 @@ class Experiment:
             return all(answers[name].shape == tuple(map(size, shape)) for name, shape in self.stated.items() if shape)
         except SizeError:
             return True  # one has no value in this run
+
+    def differs_by_itself(self, name: str) -> str:
+        """What is to be said where two runs of the original give other numbers for a tensor."""
+        return f"two runs of the original nodes differ in {name!r}{random_among(self.minis.before.graph.node)}"
 
     def longest_sum(self, size: Callable[[Size], int]) -> int:
         """The most numbers that one sum of the original nodes adds up at these sizes; 1 where there is no sum."""

@@ -302,7 +302,7 @@ class Attempt:
             again = self._first.run(feeds)
             for name, answer in original.items():
                 if not same_values(answer, again[name]):
-                    raise CannotCut(f"two runs of the original nodes differ in {name!r}")
+                    raise CannotCut(self.experiment.differs_by_itself(name))
         self.runs += 1
         self._note(REPLACEMENT)
         try:

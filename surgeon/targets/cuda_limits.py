@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from surgeon.diagnosis.limits import Limit, NodeFacts
+from surgeon.ops.records import TRAINED
 from surgeon.shapes.polynomials import Size, SizeError
 from surgeon.shapes.symbols import evaluate, symbols
 
@@ -65,7 +66,7 @@ def _recurrent(site: NodeFacts) -> Found:
 
 def _batch_norm(site: NodeFacts) -> Found:
     if site.attribute("training_mode", 0):
-        yield "ONNX Runtime does not train on CUDA", "export the model in eval mode"
+        yield "ONNX Runtime does not train on CUDA", TRAINED
 
 
 LIMITS: dict[str, Limit] = {

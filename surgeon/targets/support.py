@@ -14,6 +14,7 @@ from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.listing import like
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.node_check import owner_of
+from surgeon.ops.records import TRAINED, record
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
 from surgeon.running.kernels import CPU, Kernels, variables
 from surgeon.target import BaseTarget
@@ -68,6 +69,18 @@ class Support:
         elif not check_schema(node, opset, self.dtypes, self.found, partial(self._has_kernel, node)):
             self._check_kernel(node, version, opset)
             self._check_limits(node)
+            self._check_training(scope, node)
+
+    def _check_training(self, scope: Scope, node: Node) -> None:
+        """Note a node that works as in training: it draws random numbers, say, and no two answers are the same."""
+        slot = record(node.op).training
+        told = "" if slot is None else "".join(node.inputs[slot : slot + 1])
+        mode = self.index.constants.scalar(scope, told) if told else None
+        if mode is not None and mode[0]:
+            reason = "it draws random numbers, as training_mode is true"
+            self.found.add(
+                "advice", spelled(node), reason, at=place_of(node), node=node, helps=[TRAINED], stops=False
+            )
 
     def _check_limits(self, node: Node) -> None:
         for reason, help_ in self.asked.limits.of(node):

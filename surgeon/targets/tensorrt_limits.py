@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from surgeon.diagnosis.limits import Limit, NodeFacts
-from surgeon.ops.records import WITH_BODIES, named
+from surgeon.ops.records import TRAINED, WITH_BODIES, named
 from surgeon.targets.tensorrt_ops import READ_RIGHT
 
 # Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
@@ -135,7 +135,7 @@ def _lp_pool(site: NodeFacts) -> Found:
 
 def _batch_norm(site: NodeFacts) -> Found:
     if site.attribute("training_mode", 0) or any(map(site.makes, range(1, 5))):
-        yield "TensorRT has no training mode", "export the model after model.eval()"
+        yield "TensorRT has no training mode", TRAINED
 
 
 def _clip(site: NodeFacts) -> Found:
@@ -233,7 +233,7 @@ def _constant(site: NodeFacts) -> Found:
 
 def _dropout(site: NodeFacts) -> Found:
     if site.has(2) and site.number(2) != 0:
-        yield "TensorRT wants training_mode to be a constant False", "export the model after model.eval()"
+        yield "TensorRT wants training_mode to be a constant False", TRAINED
 
 
 def _tensor_scatter(site: NodeFacts) -> Found:

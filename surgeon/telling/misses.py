@@ -68,7 +68,8 @@ def help_line(report: Report) -> str:
         for opset, rules in waiting.items()
     )
     best = max(waiting, key=lambda opset: sum(waiting[opset].values()))
-    return f"{told}: add --upgrade {'auto' if best == min(waiting) else best}, or surgeon upgrade IN OUT --opset {best}"
+    again = "auto" if best == min(waiting) and report.upgrade is None else best
+    return f"{told}: add --upgrade {again}, or surgeon upgrade IN OUT --opset {best}"
 
 
 def waiting_for(report: Report) -> dict[int, dict[str, int]]:

@@ -329,7 +329,8 @@ def test_what_is_random_is_never_called_proved():
         _, report = surgeon.rewrite(model, drop_path)
     except surgeon.CheckFailed:
         return
-    assert (report.outcome, report.sites[0].reason) == ("unproved", "two runs of the original nodes differ in 'y'")
+    assert report.outcome == "unproved"
+    assert report.sites[0].reason.startswith("two runs of the original nodes differ in 'y' (")
 
 
 def test_every_rule_has_two_tables_and_is_short():
