@@ -73,6 +73,7 @@ def known(body):
         (f"{BOTH} s = SplitToSequence<axis = 0>(b, second) y = SequenceAt(s, first)", "01230123"),
         (f"{BOTH} s = SequenceConstruct(f0, b) y = SequenceAt(s, second)", "01230123"),
         ("y = Identity(fixed)", "0101"),
+        ("row = Constant<value_ints = [1, 8]>() y = Reshape(fixed, row)", "01012323"),
         ("y = Softmax(f)", "0123"),
         ("s = Slice(f, nil, two, nil) a = Slice(f, nil, one, nil) y = Concat<axis = 0>(s, a)", "0123"),
     ],

@@ -68,17 +68,24 @@ class Columns:
         shape = self.shapes.facts(home, name).shape
         if not shape or not isinstance(shape[-1], int) or not 0 < shape[-1] <= MOST_COLUMNS:
             return None
-        constants, node = self.shapes.origin.constants, home.producers.get(name)
-        if constants.is_constant(home, name):
-            array = constants.array(home, name)
-            if array is not None and 0 < array.size <= MOST_ELEMENTS:
-                lines = [np.ascontiguousarray(array[..., place]) for place in range(shape[-1])]
-                return np.array([self._number(line.dtype, line.shape, line.tobytes()) for line in lines])
+        node = home.producers.get(name)
+        held = self._held(home, name, shape)
+        if held is not None:
+            return held
         site = None if node is None or home.versions.get("", 1) < 7 else self.shapes.site(node)
         made = None if site is None else self._made(site, name, shape, depth + 1)
         if made is None or made.shape != tuple(shape[-made.ndim :]):
             return self._named(home, name, np.arange(shape[-1]))
         return made
+
+    def _held(self, home: Scope, name: str, shape: Shape) -> Numbers | None:
+        """Those of a constant, seen in a shape; None for what is none, or is too large to be read."""
+        constants, sizes = self.shapes.origin.constants, _fixed(shape)
+        array = constants.array(home, name) if sizes is not None and constants.is_constant(home, name) else None
+        if sizes is None or array is None or not 0 < array.size <= MOST_ELEMENTS or array.size != prod(sizes):
+            return None
+        lines = [np.ascontiguousarray(line) for line in np.moveaxis(array.reshape(sizes), -1, 0)]
+        return np.array([self._number(line.dtype, line.shape, line.tobytes()) for line in lines])
 
     def _named(self, home: Scope, name: str, made: Numbers) -> Numbers:
         """Numbers of a tensor's own: of columns that are new, or that have other rows than what they come from."""
@@ -108,7 +115,7 @@ class Columns:
         if op in REGROUPING:
             ends = (_fixed(shape[-count:]) for count in range(1, rank + 1))
             wanted = next((end for end in ends if end is not None and prod(end) == own.size), None)
-            made = None if wanted is None else own.reshape(wanted)
+            made = self._held(home, site.inputs[0], shape) if wanted is None else own.reshape(wanted)
         elif op == "Expand":
             wanted = _fixed(shape[-behind:])
             made = None if wanted is None else np.broadcast_to(own, wanted)
