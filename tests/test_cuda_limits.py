@@ -96,3 +96,21 @@ def test_what_attributes_ask_for(body, head, told):
     found = [one for one in surgeon.check(made, ep="cuda") if one.kind == "restriction"]
     assert [told in one.reason for one in found] == [True]
     assert [one for one in surgeon.check(made) if one.kind == "restriction"] == []
+
+
+@pytest.mark.parametrize(("ep", "fires"), [("any", True), ("cuda", False)])
+def test_they_hold_for_the_standard_s_ops_too_where_cuda_is_to_run_them(ep, fires):
+    """A target without providers of its own is run by one of ONNX Runtime's."""
+
+    @surgeon.rule(patterns=[lambda g, x: g.neg(x)], target="onnx", opset=23)
+    def turned(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+        angles = np.zeros((2, 9, 4), np.float32)
+        return g.rotary_embedding(x, angles, angles)
+
+    made = parse(
+        '<ir_version: 11, opset_import: ["" : 23]> g (float[2, 4, s, 8] x) => (float[2, 4, t, 8] y) '
+        "<int64[1] two = {2}, int64[1] three = {3}, int64[1] last = {9223372036854775807}> "
+        "{ r = Slice(x, three, last, two) y = Neg(r) }"
+    )
+    rewritten, _ = surgeon.rewrite(made, turned, target="onnx", ep=ep, check="none")
+    assert ("RotaryEmbedding" in ops(rewritten.graph)) == fires

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from surgeon.target import BaseTarget
+from surgeon.target import provider as provider_of_name
 
 if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and runs
     from onnx import ModelProto, NodeProto
@@ -64,10 +65,10 @@ class Target(BaseTarget):
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
 
     def limits_on(self, provider: str | None) -> "Mapping[str, Limit]":
-        """Its limits by op, those of one of its providers among them."""
+        """Its limits by op, and those of a provider, which need not be one of its own."""
         own = self.limits() if callable(self.limits) else self.limits
-        theirs = (one.limits() for one in self.providers if one.name == provider)
-        return {**own, **next(theirs, {})}
+        runs = None if provider is None else provider_of_name(provider)
+        return {**own, **(runs.limits() if runs is not None else {})}
 
     def limits_of(self, index: "Index", shapes: "Shapes", provider: str | None = None) -> "Limits":
         """The limits of a model's nodes."""
