@@ -77,7 +77,7 @@ def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
 
 def finished(g: Graph, m: Scores, made: Tensor) -> Tensor:
     """What an op made, with the guard of the softmax behind it, in the result's dtype."""
-    return g.in_dtype(made if m.guarded is None else g.nan_to_zero(made), result_dtype(m))
+    return g.in_dtype(g.nan_to_zero(made) if m.is_guarded else made, result_dtype(m))
 
 
 def fused(g: Graph, m: Core) -> Tensor:

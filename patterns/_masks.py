@@ -83,8 +83,9 @@ def number_of(m: Scores, dtype: Any) -> Any:
     """
     low, least = m.low, float(finfo(dtype).min)
     require(low is not None and low < LOWEST, f"{low} in the place of a score hides nothing")
-    if not np.isfinite(low):
-        return np.array(low, dtype)
+    require(m.zero is None or (m.zero == 0 and not hides_more(m)), "weights of others become 0, or to another number")
+    if not np.isfinite(m.hides_by):
+        return np.array(m.hides_by, dtype)
     if not hides_more(m):
         return np.array(least, dtype)
     is_told = all(is_mild(mask) for mask in m.masks) and shows_rows(*m.condition)
@@ -96,16 +97,14 @@ def number_of(m: Scores, dtype: Any) -> Any:
 
 
 def hides_more(m: Scores) -> bool:
-    """Whether hidden scores may differ: by a mask behind the condition, or as one before it hides those that are left.
-
-    A mild mask before the condition does neither: what the condition hides is all one number.
-    """
+    """Whether hidden scores may differ: by a mask behind the condition, or as one before it, not mild, hides others."""
     return m.second is not None or (m.mask is not None and not is_mild(m.mask))
 
 
 def is_mild(mask: Tensor) -> bool:
-    """Whether a mask surely hides nothing, as a bias that depends on the distance of two places."""
-    return mask.is_constant and bool((mask.values.astype(np.float64) > LOWEST).all())
+    """Whether a mask surely hides nothing, as a bias that depends on the distance of two places, even if looked up."""
+    values = mask.drawn_from
+    return values is not None and bool((values.astype(np.float64) > LOWEST).all())
 
 
 def shows_rows(mask: Tensor, shown: Any) -> bool:
@@ -114,6 +113,8 @@ def shows_rows(mask: Tensor, shown: Any) -> bool:
     shown: what it holds for keys that are seen: a truth in a condition, more than this number in what is added.
     """
     choice, is_truth = mask.choice, isinstance(shown, bool)
-    return choice is not None and choice.is_in_each_row(
-        lambda value: bool(value == shown if is_truth else value > shown), mask.shape or ()
-    )
+
+    def shows(value: Any) -> bool:
+        return bool(value == shown if is_truth else value > shown)
+
+    return choice is not None and choice.is_in_each_row(shows, mask.shape or ())

@@ -24,7 +24,7 @@ def queries(g: Graph, m: Core, dtype: Any) -> Tensor:
         fits = len(sizes) == q.rank and all(size in (1, own) for size, own in zip(sizes[:-1], q.shape, strict=False))
         require(fits and sizes[-1] == 1, "the scores are multiplied with other than a number of each head")
         q = g.mul(q, m.factor)
-    is_lost = m.low is None or not np.isfinite(m.low) or float(finfo(dtype).min) < DROWNS
+    is_lost = m.low is None or not np.isfinite(m.hides_by) or float(finfo(dtype).min) < DROWNS
     if is_lost or hides_more(m) or shows_rows(*m.condition):
         return q
     condition, is_kept = m.condition

@@ -1,5 +1,6 @@
 """The scores of an attention in parts, and what becomes of them, as patterns look for them."""
 
+from math import inf
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims
@@ -13,7 +14,8 @@ class Scores(Captures):
     of each head.  cap: the scores are cap · tanh(scores / cap).  floor: the number that masked scores are raised to.
     sink: a score of each head beside those of the keys, which takes weight and has no value (gpt-oss,
     arXiv:2508.10925).  wide: the dtype that values are cast to.
-    guarded: the weights, if NaN becomes 0.  read: the values that they meet.
+    guarded: the weights, if NaN becomes 0.  zero: what the weights of hidden scores become.  read: the values that they
+    meet.
     """
 
     q: Tensor
@@ -31,6 +33,7 @@ class Scores(Captures):
     sink: Tensor | Any = None
     wide: int | Any = None
     guarded: Tensor | Any = None
+    zero: float | Any = None
     read: Tensor | Any = None
 
     @property
@@ -47,6 +50,16 @@ class Scores(Captures):
     def condition(self) -> tuple[Tensor, bool]:
         """The condition, and whether it holds for the keys that are seen; else for those that are not."""
         return (self.hidden, False) if self.kept is None else (self.kept, True)
+
+    @property
+    def hides_by(self) -> float | Any:
+        """What stands in the place of hidden scores: whatever it is, it is as −∞ where their weights become 0."""
+        return self.low if self.zero is None else -inf
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a row of which all is hidden has no weights, where softmax of −∞ alone would be NaN."""
+        return self.guarded is not None or self.zero is not None
 
 
 class Core(Scores):
@@ -76,11 +89,25 @@ def masked(g: Graph, m: Scores, kt: Tensor) -> Tensor:
     return g.any_of(hidden, g.max(hidden, m.floor), cold)
 
 
+def kept(g: Graph, m: Scores, x: Tensor, low: Any) -> Tensor:
+    """x where a condition holds, and another number elsewhere."""
+    return g.where(m.kept, x, low)
+
+
+def hidden(g: Graph, m: Scores, x: Tensor, low: Any) -> Tensor:
+    """A number where a condition holds, and x elsewhere."""
+    return g.where(m.hidden, low, x)
+
+
 def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:
     """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
     m.read, soft = v, g.softmax(g.maybe_wider(cold), axis=-1)
     m.guarded = soft
-    weights = g.any_of(g.nan_to_zero(m.guarded), soft, *beside_sink(g, m, cold))
+    return by_weights(g, m, g.any_of(g.nan_to_zero(m.guarded), soft, *beside_sink(g, m, cold)))
+
+
+def by_weights(g: Graph, m: Scores, weights: Tensor) -> Tensor:
+    """The values by their weights."""
     return g.matmul(g.maybe_narrower(weights), g.any_of(g.cast(m.read, to=m.wide), m.read))
 
 

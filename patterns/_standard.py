@@ -48,18 +48,18 @@ def beside_mask(g: Graph, m: Core, mask: Tensor | None, dtype: Any) -> Tensor:
     if mask is None:
         return g.spread(column, [1, 1, g.size_of(m.q, 2), 1])
     made: Tensor = g.add(g.pad(mask, np.array([0] * 7 + [1])), column)
-    return made if is_mild(sink) else seen(g, made, dtype, m.guarded is None)
+    return made if is_mild(sink) else seen(g, made, dtype, not m.is_guarded)
 
 
 def put_in(g: Graph, m: Core, dtype: Any) -> Any:
     """What is added to the scores, or the condition itself where it alone hides some of them with −∞."""
-    has_nan = m.guarded is None
+    has_nan = not m.is_guarded
     if m.masks or m.low is None:
         is_shown = len(m.given) < 2 and all(shows_rows(mask, LOWEST) for mask in m.given)
         added = bias_of(g, m, dtype)
         return added if is_shown else seen(g, added, dtype, has_nan)
     condition, is_kept = m.condition
-    if np.isfinite(m.low):
+    if np.isfinite(m.hides_by):
         return bias_of(g, m, dtype, limits(dtype)[1])
     if has_nan and not shows_rows(condition, is_kept):
         return seen(g, bias_of(g, m, dtype), dtype)

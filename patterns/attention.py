@@ -1,12 +1,13 @@
 """Attention (Vaswani et al., arXiv:1706.03762): softmax(scale · q·kᵀ + mask)·v, for several heads."""
 
+from collections.abc import Callable
 from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from ._attention import NON_FINITE, fused, has_heads
 from ._attention_written import as_onnx, in_parts
 from ._nodes import Whole, of_groups, of_multi_head, of_onnx, of_projections
-from ._scores import Core, masked, scores, weighted
+from ._scores import Core, by_weights, hidden, kept, masked, scores, weighted
 from ._standard import standard
 
 DIFFERS = {"non_finite": NON_FINITE}
@@ -59,12 +60,23 @@ def _(g: Graph, m: Captures) -> Tensor:
 
 def by_condition(g: Graph, m: Core) -> Tensor:
     """A low number in the place of hidden scores, to which masks may have been added before and after."""
+    return weighted(g, m, g.any_of(seen(g, m, kept), seen(g, m, hidden)), m.v)
+
+
+def by_condition_twice(g: Graph, m: Core) -> Tensor:
+    """The same, and 0 in the place of the weights of hidden scores: a row that is all hidden is left without any."""
+    m.read = m.v
+    soft = ((way, g.softmax(g.maybe_wider(seen(g, m, way)), axis=-1)) for way in (kept, hidden))
+    return by_weights(g, m, g.any_of(*(way(g, m, weights, m.zero) for way, weights in soft)))
+
+
+def seen(g: Graph, m: Core, way: Callable[..., Tensor]) -> Tensor:
+    """Scores of which some are hidden, perhaps with a mask added before, and one behind."""
     cold = g.optional(g.add(scores(g, m, m.kt), m.mask))
-    seen = g.any_of(g.where(m.kept, cold, m.low), g.where(m.hidden, m.low, cold))
-    return weighted(g, m, g.optional(g.add(seen, m.second)), m.v)
+    return g.optional(g.add(way(g, m, cold, m.low), m.second))
 
 
-@rule(patterns=[by_condition], conditions=[has_heads], differs=HIDDEN)
+@rule(patterns=[by_condition, by_condition_twice], conditions=[has_heads], differs=HIDDEN)
 def masked_attention(g: Graph, m: Core) -> Tensor:
     """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
 
@@ -72,6 +84,8 @@ def masked_attention(g: Graph, m: Core) -> Tensor:
     added to them instead.  In float32 it leaves nothing of a score; in float16 it would, so that queries are set to
     zero where the condition hides all keys, unless the graph shows that it never does.  Where a mask is added as well,
     and the number is one beside which scores count, a row that both hide could not be kept as it is: nothing is done.
+    The weights of hidden scores may become 0 once more (ESPnet, WeNet, CPM-Ant): −∞ is added then; what a row without
+    weights gives is 0.
     Numerics: rounding only, for scores above the low number.
     """
     return fused(g, m)

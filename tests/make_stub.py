@@ -44,6 +44,7 @@ class Tensor:
     elements: Any
     choice: Any
     columns: Any
+    drawn_from: npt.NDArray[Any] | None
     inputs: list[Any]
     outputs: list[Any]
     is_constant: bool

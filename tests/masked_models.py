@@ -42,6 +42,10 @@ KINDS = {
     "causal, a bias behind": f"{FUTURE} w = Where(future, z, low) x = Add(w, slope)",
     "kept, in float32": "zw = Cast<to = 1>(z) x = Where(c, zw, least)",
     "kept, capped": "d = Div(z, cap) h = Tanh(d) w = Mul(h, cap) x = Where(c, w, low)",
+    "kept, and so are the weights": "x = Where(c, z, low)",
+    "hidden, and so are the weights": "n = Not(c) x = Where(n, low, z)",
+    "kept, a slope before, and so are the weights": "w = Add(z, slope) x = Where(c, w, low)",
+    "kept, a mask before, and so are the weights": "w = Add(z, m) x = Where(c, w, low)",
     "scaled with its mask": "w = Add(s0, m) x = Mul(w, scale)",
 }
 """From the scores z, which are s0 times a scale, to what softmax takes: c is a condition, m is added."""
@@ -113,6 +117,8 @@ class Masked:
             return self.layout != "self"
         if self.kind == "added, never infinite":
             return self.dtype == "float16"
+        if self.is_zeroed and "mask" in self.kind:
+            return True
         may_hide = self.kind in BESIDE or (self.kind == "causal, a bias behind" and self.layout not in ("past", "self"))
         return may_hide and np.isfinite(self.low) and (self.dtype == "float16" or self.low > -1e30)
 
@@ -120,6 +126,11 @@ class Masked:
     def is_wide(self) -> bool:
         """Whether softmax is taken in float32, whatever the dtype."""
         return "float32" in self.kind
+
+    @property
+    def is_zeroed(self) -> bool:
+        """Whether the weights of hidden scores become 0."""
+        return "so are the weights" in self.kind
 
     @property
     def sides(self) -> list[str]:
@@ -135,7 +146,8 @@ class Masked:
         axes = ", ".join(self.sides)
         reads = {"c": f"bool[{axes}] c", "m": f"{n}[{axes}] m"}
         read = [text for name, text in reads.items() if f"{name}," in self._hides() or f"{name})" in self._hides()]
-        soft = "p0 = Softmax<axis = -1>(x)"
+        again = "Where(n, nought, pp)" if "Not" in self._hides() else "Where(c, pp, nought)"
+        soft = f"pp = Softmax<axis = -1>(x) p0 = {again}" if self.is_zeroed else "p0 = Softmax<axis = -1>(x)"
         soft += " nn = IsNaN(p0) p1 = Where(nn, nought, p0)" if self.is_guarded else " p1 = Identity(p0)"
         soft += f" w0 = Cast<to = {1 if n == 'float' else 10}>(p1)" if self.is_wide else " w0 = Identity(p1)"
         scaled = "z = Mul(s0, scale)" if "z" in self._hides().replace("zq", "").replace("zk", "") else ""

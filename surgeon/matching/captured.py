@@ -10,6 +10,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
+from surgeon.ops.records import record
 from surgeon.shapes.choices import Choice
 from surgeon.shapes.facts import Shape
 from surgeon.shapes.indexed import columns_of, elements_of, shapes_of
@@ -107,6 +108,24 @@ class Captured(gs.Variable):
         known = columns_of(self._match.index)
         self._match.rest_on(known.rests_on(self._match.scope, self._name))
         return known.of(self._match.scope, self._name)
+
+    @property
+    def drawn_from(self) -> np.ndarray[Any, np.dtype[Any]] | None:
+        """The constant of which all elements of it are: what is looked up, cut or moved, or it itself; None elsewhere.
+
+        The match rests on the nodes that take them there.
+        """
+        self._ask("values")
+        index, scope, name, taken = self._match.index, self._match.scope, self._name, list[str]()
+        while not index.constants.is_constant(scope, name):
+            home = scope.home(name)
+            node = None if home is None else home.producers.get(name)
+            if home is None or node is None or record(node.op).moves != (0,):
+                return None
+            taken.append(name)
+            scope, name = home, node.inputs[0]
+        self._match.rest_on(taken)
+        return index.constants.array(scope, name)
 
     def _ask(self, what: str) -> None:
         self._match.inspected = True

@@ -37,6 +37,7 @@ THREE = "float[n, s, 8] q, float[n, 8, t] k, float[n, t, 6] v, float[n, s, t] m"
 HALF = half(INPUTS).replace("float16[b, 1, s, t] m", "float[b, 1, s, t] m")
 
 HIDDEN = f"{SCORES.replace('x =', 'z =')} x = Where(c, z, low)"
+ZEROED = "p = Softmax<axis = -1>(x) u = Where(c, p, zero) y = MatMul(u, v)"
 HALVES = "<float16 scale = {13568}, float16 low = {64511}>"  # as bits: 0.25 and -65504
 
 WINDOWS = INPUTS.replace("[b, 4, s, 8]", "[b, 9, 4, 7, 8]").replace("[b, 4, 8, t]", "[b, 9, 4, 8, 5]")
@@ -97,6 +98,11 @@ FIRES = [
          graph(f"{SCORES.replace('x =', 'z =')} w = Add(z, m) x = Where(c, low, w) {END}")),
     Case(masked_attention, "scores hidden by a condition",
          graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, low, z) {END}")),
+    Case(masked_attention, "weights of hidden scores that become 0", graph(f"{HIDDEN} {ZEROED}")),
+    Case(masked_attention, "biased by distance, and weights of hidden scores that become 0", graph(
+        f"{SCORES.replace('x =', 'z =')} e = Gather(bias, d) w = Add(z, e) x = Where(c, low, w) "
+        f"{ZEROED.replace('p, zero', 'zero, p')}", f"{INPUTS}, int64[s, t] d",
+        constants=CONSTANTS.replace(">", ", float[3] bias = {0.5, -1, 2}>"))),
     Case(masked_attention, "queries cut to no fewer rows than the condition has", graph(
         f"{SCORES.replace('q, k', 'o, k').replace('x =', 'z =')} x = Where(c, z, low) {END}".replace(
             "a =", "o = Slice(w, first, most, rows) a =", 1), INPUTS.replace(" q,", " w,"),
@@ -142,6 +148,10 @@ SPARES = [
          model=graph(f"{SCORES} {END} o = Neg(p)", output="float[b, 4, s, t] o, float[b, 4, s, 6]")),
     Case(masked_attention, "a number that hides nothing", why="hides nothing",
          model=graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, z, half) {END}")),
+    Case(masked_attention, "weights of hidden scores that become 0, and a mask", why="of others become 0",
+         model=graph(f"{SCORES.replace('x =', 'z =')} w = Add(z, m) x = Where(c, w, low) {ZEROED}")),
+    Case(masked_attention, "weights of hidden scores that become another number", why="to another number",
+         model=graph(f"{HIDDEN} {ZEROED.replace('zero', 'half')}")),
     Case(attention, "a mask for other heads", why="the mask has 2 heads",
          model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 2, s, t] m"))),
     Case(attention, "scores hidden by a condition", why="found Where",
