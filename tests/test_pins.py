@@ -57,3 +57,16 @@ def test_the_end_of_a_slice_is_no_number_of_floats():
         sprinkle(feeds, plan, constants, 0, small=counts(model), ties=ties)
         large = {number for array in feeds.values() for number in np.abs(array).ravel().tolist() if number > 4}
         assert large == {float(np.float32(5e19 if ties else 1e20))}
+
+
+def test_what_integers_are_compared_with_is_put_however_large_and_whoever_reads_it():
+    """As the number of the token that pictures stand behind."""
+    constants = {"token": numpy_helper.from_array(np.array(262144, np.int64))}
+
+    def put(kind):
+        want = SimpleNamespace(name="x", kind=kind, free=True, dtype=np.dtype(np.int64))
+        feeds = {"x": np.zeros((8, 8), np.int64)}
+        sprinkle(feeds, SimpleNamespace(wants=[want], edged=set()), constants, 0, small={"token"})
+        return 262144 in feeds["x"]
+
+    assert (put("compared"), put("plain")) == (True, False)

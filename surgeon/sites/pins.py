@@ -33,20 +33,16 @@ def sprinkle(
 
     ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
     divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
-    Integers are given those of the scalars that are whole, and those one beside; indices what the region itself speaks
-    of, as far as their table goes.
+    Integers are given those of the scalars that are whole, and those one beside; where they are compared with constants,
+    all scalars first.  Indices are given what the region itself speaks of, as far as their table goes.
 
     An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
     largest magnitude; with one, NaN is left out too.  small: constants of whose numbers none that is large is put:
     those that the replacement alone has, as it overflows in one order of factors and not in another, and indices and
     sizes, whose largest mean "to the end".
     """
-    numbers = [
-        float(number)
-        for name, tensor in constants.items()
-        for number in _scalars(tensor)
-        if name not in small or abs(number) <= LARGE_PIN
-    ]
+    scalars = [(name, float(number)) for name, tensor in constants.items() for number in _scalars(tensor)]
+    numbers = [number for name, number in scalars if name not in small or abs(number) <= LARGE_PIN]
     if most < np.inf:
         numbers = [number for number in numbers if abs(number) <= most]
     steps = [number for number in numbers if number and np.isfinite(number)]
@@ -66,7 +62,8 @@ def sprinkle(
         is_whole = want.free and want.dtype.kind in "iu" and want.kind != "lengths"
         if not is_float and not is_whole:
             continue
-        pins = [*dict.fromkeys(spoken if is_float else whole)][:MOST_PINS]
+        met = [number for _, number in scalars] if is_whole and want.kind == "compared" else []
+        pins = [*dict.fromkeys(spoken if is_float else [*met, *whole])][:MOST_PINS]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
         count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), flat.size)
