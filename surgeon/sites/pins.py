@@ -33,8 +33,8 @@ def sprinkle(
 
     ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
     divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
-    Integers are given those of the scalars that are whole, and those one beside; where they are compared with constants,
-    all scalars first.  Indices are given what the region itself speaks of, as far as their table goes.
+    Integers are given those of the scalars that are whole, and those one beside; all scalars first, where constants are
+    compared with them.  Indices are given what the region itself speaks of, as far as their table goes.
 
     An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
     largest magnitude; with one, NaN is left out too.  small: constants of whose numbers none that is large is put:
