@@ -109,12 +109,13 @@ def _by_rule(sites: Iterable[Site]) -> dict[str, list[Site]]:
 
 def _where(sites: Iterable[Site]) -> str:
     """Scopes with their numbers of sites, and the first few names in each."""
-    scopes: dict[str, list[str]] = {}
+    scopes: dict[str, list[Site]] = {}
     for site in sites:
-        scopes.setdefault(clean(scope_name(site)), []).append(clean(site.root))
+        scopes.setdefault(scope_name(site), []).append(site)
     told = []
-    for scope, roots in list(scopes.items())[:SHOWN_SITES]:
-        told.append(f"{scope}: {first_of(roots, SHOWN_SITES)}")
+    for scope, found in list(scopes.items())[:SHOWN_SITES]:
+        roots = [clean(site.root) for site in found[:SHOWN_SITES]]
+        told.append(f"{clean(scope)}: {first_of(roots, SHOWN_SITES, len(found))}")
     more = and_more(len(scopes) - SHOWN_SITES, "scopes").lstrip()
     return "\n".join(filter(None, (*told, more)))
 
