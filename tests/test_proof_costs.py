@@ -84,6 +84,44 @@ def test_a_dim_that_a_float_stands_for_stays(runs):
     assert {run["x"][1] for run in runs} == {500}
 
 
+TOKENS = """<ir_version: 8, opset_import: ["" : 17]> g (
+    float[2, ROWS, 640] q, float[2, KEYS, 640] k, float[2, KEYS, 640] v) => (float[2, ROWS, 640] y)
+    <int64[4] qs = {2, ROWS, 10, 64},
+    int64[4] ks = {2, KEYS, 10, 64}, int64[3] s = {2, ROWS, 640}, float scale = {0.125}> {
+    qh = Reshape(q, qs) qt = Transpose<perm = [0, 2, 1, 3]>(qh) kh = Reshape(k, ks)
+    kt = Transpose<perm = [0, 2, 3, 1]>(kh) vh = Reshape(v, ks) vt = Transpose<perm = [0, 2, 1, 3]>(vh)
+    a = MatMul(qt, kt) x = Mul(a, scale) p = Softmax<axis = -1>(x) z = MatMul(p, vt)
+    zt = Transpose<perm = [0, 2, 1, 3]>(z) y = Reshape(zt, s) }"""
+
+
+@pytest.mark.parametrize("rows", [4096, 9216])
+def test_an_attention_over_a_fixed_number_of_rows_is_proved_over_few(runs, rows):
+    """The rows of a picture: 4,096 are 64 times 64, and 64 is also the size of a head."""
+    text = TOKENS.replace("ROWS", str(rows)).replace("KEYS", str(rows))
+    _, report = surgeon.rewrite(parse(text), "transformers")
+    assert report.outcome == "proved"
+    assert all(run["q"][1] < 20 and run["q"][2] == 640 for run in runs)
+    assert f"run at smaller sizes alone, {rows:,} as " in report.sites[0].reason
+
+
+def test_two_fixed_lengths_are_few_and_what_reshapes_say_of_their_sum_fits(runs):
+    """Rows of a picture beside those of a text, as diffusion transformers have them; run once as they are too."""
+
+    @rule(patterns=[lambda g, a, b, s: g.relu(g.reshape(g.concat(a, b, axis=1), s))])
+    def earlier(g: Graph, a: Tensor, b: Tensor, s: Constant) -> Tensor:
+        return g.reshape(g.relu(g.concat(a, b, axis=1)), s)
+
+    made = parse(
+        "(float[2, 1024, 64] a, float[2, 77, 64] b) => (float[2, 1101, 8, 8] y) <int64[4] s = {2, 1101, 8, 8}> "
+        "{ c = Concat<axis = 1>(a, b) r = Reshape(c, s) y = Relu(r) }"
+    )
+    assert surgeon.rewrite(made, earlier)[1].outcome == "proved"
+    sizes = [(run["a"][1], run["b"][1]) for run in runs]
+    assert sizes.count((1024, 77)) == 1
+    assert sum(max(pair) < 20 for pair in sizes) > 20
+    assert sum(max(pair) > 20 for pair in sizes) < 4
+
+
 def test_a_float_stands_for_a_dim_only_as_near_as_it_is_precise():
     assert 64 in set(meant(np.float32([0.125])))
     assert 768 in set(meant(np.float32([1 / 768])))

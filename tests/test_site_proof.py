@@ -397,7 +397,21 @@ def test_lists_of_tensors_are_no_inputs():
 
 
 def test_inputs_that_are_too_large_to_make_are_a_sentence():
-    """A constant speaks of both dims, so that neither can be made smaller."""
+    """What it divides by may stand for the dims, so that neither can be made smaller."""
+
+    @rule(patterns=[lambda g, x: g.div(g.div(g.relu(x), 30011.0), 40013.0)])
+    def divided(g: Graph, x: Tensor) -> Tensor:
+        return g.div(g.div(g.max(x, 0.0), 30011.0), 40013.0)
+
+    text = """(float[30011, 40013] x) => (float[30011, 40013] y) <float n = {30011}, float m = {40013}>
+        { a = Relu(x) b = Div(a, n) y = Div(b, m) }"""
+    _, report = surgeon.rewrite(parse(text), divided)
+    assert report.outcome == "unproved"
+    assert "too large to make" in report.doubts[0]
+
+
+def test_inputs_that_are_too_large_as_they_are_are_made_smaller_and_that_is_told():
+    """The rule speaks of both dims: another number stands in their place, there too."""
 
     @rule(patterns=[lambda g, x: g.neg(g.relu(x))])
     def reshaped(g: Graph, x: Tensor) -> Tensor:
@@ -405,8 +419,8 @@ def test_inputs_that_are_too_large_to_make_are_a_sentence():
 
     text = "(float[30011, 40013] x) => (float[30011, 40013] y) { a = Relu(x) y = Neg(a) }"
     _, report = surgeon.rewrite(parse(text), reshaped)
-    assert report.outcome == "unproved"
-    assert "too large to make" in report.doubts[0]
+    assert report.outcome == "proved"
+    assert report.sites[0].reason.startswith("run at smaller sizes alone, 30,011 as ")
 
 
 def test_why_no_run_told_a_rank_is_said():

@@ -8,7 +8,7 @@ where they are as many as its rows.  What is proved so is run once more as it is
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import count
+from itertools import combinations, count
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,15 @@ from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input, Sum
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.site_proof import Attempt
-from surgeon.sites.sizes import MUCH, PLENTY, SHRUNK, Sizes
+from surgeon.sites.sizes import COSTLY_WORK, MUCH, PLENTY, SHRUNK, Sizes
 from surgeon.sites.spoken import KEPT, meant
 from surgeon.verdicts.compare import stated
 from surgeon.verdicts.result import Outcome
 
 MOST_VALUES = 64  # elements of a constant up to which it may hold dims
+LARGE_SUM = 64  # of smaller ones many are so by chance
+MOST_PRODUCTS = 3  # dims that are products of others, of which each is made smaller in turn
+MOST_ONCE = 1 << 32  # multiplications up to which what is proved narrow is run as it is
 Renamed = Mapping[int, int]
 
 
@@ -37,15 +40,25 @@ def narrowed(experiment: Experiment) -> Iterator[Experiment]:
 
     Nothing where little is computed, or no dim is large.
     """
-    usual = Sizes(experiment, experiment.options.dims).usual()
+    sizes = Sizes(experiment, experiment.options.dims)
+    usual = sizes.as_it_is() if _summed(experiment) else sizes.usual()
     if usual is not None and usual.elements <= PLENTY and usual.work <= MUCH:
         return
     apart = _with_columns_apart(experiment)
-    renamed = _renamed(apart)
+    renamed, products = _renamed(apart)
+    if products and _work(_with(apart, _followed(apart, renamed))) > COSTLY_WORK:
+        for size in sorted(products, reverse=True)[:MOST_PRODUCTS]:
+            yield _with(apart, _followed(apart, {**renamed, size: products[size]}))
     if renamed:
-        yield _with(apart, renamed)
+        yield _with(apart, _followed(apart, renamed))
     if apart is not experiment:
         yield apart
+
+
+def _work(experiment: Experiment) -> int:
+    """What the original nodes compute at the first sizes that are tried, in multiplications."""
+    usual = Sizes(experiment, experiment.options.dims).usual()
+    return 0 if usual is None else usual.work
 
 
 def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
@@ -146,11 +159,12 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
             name, axis = node.output[0], 1 - axis
 
 
-def _renamed(experiment: Experiment) -> dict[int, int]:
-    """Smaller numbers by those whose place they take.
+def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
+    """Smaller numbers by those whose place they take; and the same for dims that are the product of two other numbers.
 
-    A dim stays that a float may stand for, that is a dim of a constant, or the product of two other numbers, as the
-    width of all heads is.
+    A dim stays that a float may stand for, or that is a dim of a constant; of the sum of two dims, these are taken.  A
+    product most often is one, as the width of all heads, and follows from its factors; that of rows and columns of a
+    picture may be a dim like others.
     """
     models = (experiment.minis.before, experiment.minis.after)
     constants = [tensor for model in models for tensor in _tensors(model)]
@@ -160,15 +174,45 @@ def _renamed(experiment: Experiment) -> dict[int, int]:
     numbers = {abs(number) for number in (*dims, *experiment.values)}
     least = max((number for number in numbers if number <= KEPT), default=0)  # a Slice of 6 must not become all
     found: dict[int, int] = {}
+    products: dict[int, int] = {}
     taken = set(numbers)
-    for size in sorted(dims & experiment.values):
-        is_product = any(size % one == 0 and size // one in numbers - {1} for one in numbers - {0, 1})
-        if size <= KEPT or size in stay or is_product:
+    summed = _summed(experiment)
+    parts = {part for size in dims & experiment.values for part in summed.get(size, (size,))}.union(*summed.values())
+    for size in sorted(parts):
+        if size <= KEPT or size in stay:
             continue
         smaller = (number for number in (*SHRUNK, *range(KEPT + 1, size)) if number > least and number not in taken)
-        found[size] = next(smaller, size)
-        taken.add(found[size])
-    return {size: number for size, number in found.items() if number != size}
+        number = next(smaller, size)
+        is_product = any(size % one == 0 and size // one in numbers - {1} for one in numbers - {0, 1})
+        if number != size:
+            (products if is_product else found)[size] = number
+        taken.add(number)
+    return found, products
+
+
+def _summed(experiment: Experiment) -> dict[int, tuple[int, int]]:
+    """The large numbers of which a region speaks and that are the sum of two dims of its inputs, and these."""
+    dims = sorted({size for item in experiment.inputs for size in item.shape if isinstance(size, int)})
+    sums = {one + other: (one, other) for one, other in combinations(dims, 2)}
+    return {size: sums[size] for size in sums.keys() & experiment.values if size > LARGE_SUM}
+
+
+def _followed(experiment: Experiment, renamed: Renamed) -> dict[int, int]:
+    """The same with numbers that are a product or a sum of such a dim and another number: all heads, or two lengths."""
+    dims = {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
+    numbers = dims | experiment.values
+    found = dict(renamed)
+    for number in sorted(numbers - renamed.keys()):
+        for one, now in sorted(renamed.items(), reverse=True):
+            other, rest = divmod(number, one)
+            if not rest and other > 1 and other in numbers:
+                found[number] = now * found.get(other, other)
+            elif number > one and number - one in dims:
+                found[number] = now + found.get(number - one, number - one)
+            else:
+                continue
+            break
+    return found
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -248,12 +292,30 @@ def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt
     """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is."""
     for narrow in narrowed(experiment):
         found = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another experiment
+        if found[1] is Outcome.PROVED and _is_much_as_it_is(experiment):
+            return found[0], found[1], "; ".join(filter(None, (found[2], _made_smaller(experiment, narrow))))
         if found[1] is Outcome.PROVED:
             once = Attempt(experiment, note, once=True)
             if once.judged()[0] is Outcome.PROVED:
                 found[0].take(once)
                 return found
     return _run(experiment, note)
+
+
+def _is_much_as_it_is(experiment: Experiment) -> bool:
+    """Whether one run with all fixed dims as they are takes too long, or its inputs are too large to make."""
+    usual = Sizes(experiment, experiment.options.dims).as_it_is()
+    return usual is None or usual.work > MOST_ONCE
+
+
+def _made_smaller(experiment: Experiment, narrow: Experiment) -> str:
+    """Which dims were run smaller alone, in words."""
+    usual = Sizes(narrow, narrow.options.dims).usual()
+    pairs = zip(experiment.inputs, narrow.inputs, strict=True)
+    dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}
+    sizes = {one: other if usual is None else usual.size(other) for one, other in dims if isinstance(one, int)}
+    told = ", ".join(f"{one:,} as {now}" for one, now in sorted(sizes.items()) if one != now)
+    return f"run at smaller sizes alone, {told}, as its own take too long"
 
 
 def _run(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:

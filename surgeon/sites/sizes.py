@@ -147,8 +147,12 @@ class Sizes:
 
     def full(self, most: int) -> "Setting | None":
         """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
-        setting = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
+        setting = self.as_it_is()
         return setting if setting and setting.elements <= most and setting.work <= MOST_FULL else None
+
+    def as_it_is(self) -> "Setting | None":
+        """The same however much that makes; None where its inputs are too large to make."""
+        return self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
 
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
