@@ -71,6 +71,18 @@ def test_what_is_right_where_it_is_narrow_alone_is_found(runs):
     assert any(elements(run) <= PLENTY for run in runs), "it was run narrow first"
 
 
+def test_a_dim_that_is_read_as_a_number_is_run_as_it_is_where_it_fails_smaller(runs):
+    """Two millions of elements are made for it, and would not be for nothing."""
+
+    @rule(patterns=[lambda g, x: g.gather(g.shape(x), 3)])
+    def known(g: Graph, x: Tensor) -> Tensor:
+        return g.literal(np.array(513))
+
+    text = "(float[b, n, 256, 513] x) => (int64 y) <int64 i = {3}> { s = Shape(x) y = Gather(s, i) }"
+    assert surgeon.rewrite(parse(text), known)[1].outcome == "proved"
+    assert {run["x"][3] for run in runs} > {513}
+
+
 def test_a_dim_that_a_float_stands_for_stays(runs):
     """The mean over 500 divides by 500: with another number there it were another region."""
     text = SPLIT.replace("b = Relu(a)", "c = Constant<value_float = 500.0>() r = Relu(a) b = Div(r, c)")

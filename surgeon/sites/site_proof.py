@@ -44,7 +44,7 @@ from surgeon.verdicts.moves import Moves
 from surgeon.verdicts.result import Outcome
 from surgeon.verdicts.tensor_error import as_doubted, as_lost
 
-MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
+MOST_AGAIN = 1 << 22  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 MOST_OFTEN = 1 << 12  # elements of inputs up to which it is run on many sets of them
 
 
