@@ -1,4 +1,4 @@
-"""The letters of an Einsum of two factors: what each axis is to a product of matrices."""
+"""The letters of an Einsum of one or two factors: what each axis is to a product of matrices."""
 
 from typing import NamedTuple
 
@@ -13,6 +13,25 @@ class Product(Captures):
     a: Tensor = dims("...")
     b: Tensor = dims("...")
     equation: str
+
+
+class Alone(Captures):
+    """One factor, and the letters of its axes and of the result's."""
+
+    a: Tensor = dims("...")
+    equation: str
+
+
+def letters_of(m: Alone) -> tuple[str, str]:
+    """A letter for each axis of the factor and of the result, also where the equation has an ellipsis."""
+    have, arrow, want = m.equation.replace(" ", "").partition("->")
+    require(arrow != "", "the equation does not name the result's axes")
+    unused = "".join(letter for letter in LETTERS if letter not in m.equation)
+    others = unused[: m.a.rank + 3 - len(have)] if "..." in have else ""
+    have, want = have.replace("...", others), want.replace("...", others)
+    require(all(len(set(term)) == len(term) for term in (have, want)), "an axis is named twice: a diagonal")
+    require(len(have) == m.a.rank and set(want) <= set(have), "the equation does not fit the factor")
+    return have, want
 
 
 class Terms(NamedTuple):

@@ -1,10 +1,10 @@
-"""Einsum of two factors as the product of matrices that it mostly is."""
+"""Einsum of two factors as the product of matrices that it mostly is, and of one as the axes that it moves."""
 
 from math import prod
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from ._letters import Parts, Product, parts_of, terms_of
+from ._letters import Alone, Parts, Product, letters_of, parts_of, terms_of
 
 KINDS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "uint64")  # that MatMul takes
 Sizes = dict[str, Any]
@@ -74,3 +74,22 @@ def in_order(g: Graph, made: Tensor, parts: Parts, want: str, sizes: Sizes) -> T
         made = g.reshape(made, [0] * before + [sizes[one] for one in parts.columns])
     gone = [len(ahead)] * (not parts.rows) + [before] * (not parts.columns)
     return ordered(g, g.squeeze(made, gone) if gone else made, ahead + parts.columns, want)
+
+
+def alone(g: Graph, m: Alone) -> Tensor:
+    """Einsum of one factor."""
+    return g.einsum(m.a, equation=m.equation)
+
+
+@rule(patterns=[alone], target="any")
+def einsum_of_one(g: Graph, m: Alone) -> Tensor:
+    """Write an Einsum of one factor as a Transpose, behind a sum over the axes that its result has not.
+
+    What: axes in another order, as nhwpqc->nchpwq where diffusion transformers put patches together; none named twice.
+    Numerics: rounding only.
+    """
+    require(str(m.a.dtype) in KINDS, f"ReduceSum does not add up {m.a.dtype}")
+    have, want = letters_of(m)
+    summed = [axis for axis, letter in enumerate(have) if letter not in want]
+    made = g.reduce_sum(m.a, summed, keepdims=0) if summed else m.a
+    return ordered(g, made, "".join(letter for letter in have if letter in want), want)

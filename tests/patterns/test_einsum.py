@@ -2,7 +2,7 @@
 
 import pytest
 from surgeon.patterns.attention import attention
-from surgeon.patterns.einsum import einsum
+from surgeon.patterns.einsum import einsum, einsum_of_one
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -14,6 +14,11 @@ def graph(equation, a, b, y, kind="float", opset=17):
     )
 
 
+def of_one(equation, a, y, kind="float", opset=17):
+    header = f'<ir_version: 9, opset_import: ["" : {opset}]> g'
+    return parse(f'{header} ({kind}[{a}] a) => ({kind}[{y}] y) {{ y = Einsum<equation = "{equation}">(a) }}')
+
+
 CORE = (
     '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g '
     "(float[b, s, 4, 8] q, float[b, t, 4, 8] k, float[b, t, 4, 8] v) => (float[b, s, 4, 8] y) <float half = {0.35}> { "
@@ -22,6 +27,11 @@ CORE = (
 )
 # fmt: off
 FIRES = [
+    Case(einsum_of_one, "patches put together", of_one("nhwpqc->nchpwq", "n, h, w, 2, 2, 4", "n, 4, h, 2, w, 2")),
+    Case(einsum_of_one, "an ellipsis", of_one("...ij -> ...ji", "b, c, 3, n", "b, c, n, 3")),
+    Case(einsum_of_one, "sums of two axes, turned", of_one("bijk->kb", "b, 3, n, 4", "4, b")),
+    Case(einsum_of_one, "sums, below opset 13", of_one("ij->i", "n, 4", "n", opset=12)),
+    Case(einsum_of_one, "nothing moved", of_one("ij->ij", "n, 4", "n, 4")),
     Case(einsum, "scores", graph("bhid,bhjd->bhij", "b, 4, s, 8", "b, 4, t, 8", "b, 4, s, t")),
     Case(einsum, "weighted values", graph("bhij,bhjd->bhid", "b, 4, s, t", "b, 4, t, 8", "b, 4, s, 8")),
     Case(einsum, "scores of heads behind rows",
@@ -44,6 +54,10 @@ FIRES = [
     Case([einsum, attention], "an attention", parse(CORE)),
 ]
 SPARES = [
+    Case(einsum_of_one, "the diagonal of one factor", why="a diagonal", model=of_one("bii->bi", "b, 3, 3", "b, 3")),
+    Case(einsum_of_one, "no result of one factor named", why="does not name", model=of_one("ij", "n, 4", "n, 4")),
+    Case(einsum_of_one, "a dtype that is not added up", why="does not add up int16",
+         model=of_one("ij->ji", "n, 4", "4, n", "int16")),
     Case(einsum, "no sum", why="nothing is summed", model=graph("bi,bj->bij", "b, 3", "b, 4", "b, 3, 4")),
     Case(einsum, "a sum over one factor", why="one factor alone", model=graph("ij,jk->k", "m, 4", "4, n", "n")),
     Case(einsum, "a diagonal", why="a diagonal", model=graph("iij,jk->ik", "3, 3, 4", "4, n", "3, n")),
