@@ -73,6 +73,7 @@ GROUPS = {
         "fixed_reshape",
         "scaled_mask",
         "joined_values",
+        "parted_matmul",
         "split_sum",
         "capped_attention_cache",
         "attention",
