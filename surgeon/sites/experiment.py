@@ -15,6 +15,7 @@ from surgeon.indexing.scope import qualified
 from surgeon.inputs.wishes import Wish
 from surgeon.models.loads import Load
 from surgeon.ops.records import likened_node, random_among
+from surgeon.ops.walking import all_nodes
 from surgeon.shapes.symbols import Size, SizeError, symbols
 
 Shape = tuple[Size, ...]
@@ -138,6 +139,14 @@ class Experiment:
     brief: bool = False
     slack: float = 0.0
     apart: frozenset[str] = frozenset()
+
+    @property
+    def of_shape_alone(self) -> set[str]:
+        """The inputs of which nothing but the shape matters to either side."""
+        nodes = [node for model in (self.minis.before, self.minis.after) for node in all_nodes(model.graph.node)]
+        measured = {node.input[0] for node in nodes if likened_node(node).reads_shape and node.input}
+        read = {name for node in nodes for name in node.input[likened_node(node).reads_shape :]}
+        return measured.intersection(item.name for item in self.inputs if item.value is None) - read
 
     @property
     def ops(self) -> frozenset[str]:

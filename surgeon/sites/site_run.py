@@ -23,7 +23,7 @@ from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input, Sum
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.site_proof import Attempt
-from surgeon.sites.sizes import COSTLY_WORK, MUCH, PLENTY, SHRUNK, Sizes
+from surgeon.sites.sizes import COSTLY_WORK, MUCH, PLENTY, SHRUNK, Sizes, is_spoken_of
 from surgeon.sites.spoken import KEPT, meant
 from surgeon.verdicts.compare import stated
 from surgeon.verdicts.result import Outcome
@@ -160,7 +160,7 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
 
 
 def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
-    """Smaller numbers by those whose place they take; and the same for dims that are the product of two other numbers.
+    """Smaller numbers by those whose place they take; and the same for dims that are products of other numbers.
 
     A dim stays that a float may stand for, or that is a dim of a constant; of the sum of two dims, these are taken.  A
     product most often is one, as the width of all heads, and follows from its factors; that of rows and columns of a
@@ -178,12 +178,14 @@ def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
     taken = set(numbers)
     summed = _summed(experiment)
     parts = {part for size in dims & experiment.values for part in summed.get(size, (size,))}.union(*summed.values())
-    for size in sorted(parts):
+    multiples = {size for size in dims - experiment.values if is_spoken_of(size, experiment.pinned)}
+    for size in sorted(parts | multiples):
         if size <= KEPT or size in stay:
             continue
         smaller = (number for number in (*SHRUNK, *range(KEPT + 1, size)) if number > least and number not in taken)
         number = next(smaller, size)
-        is_product = any(size % one == 0 and size // one in numbers - {1} for one in numbers - {0, 1})
+        factors = numbers - {0, 1}
+        is_product = size in multiples or any(size % one == 0 and size // one in factors for one in factors)
         if number != size:
             (products if is_product else found)[size] = number
         taken.add(number)

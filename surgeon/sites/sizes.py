@@ -17,6 +17,7 @@ OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two ali
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
 PLENTY = 1 << 15  # elements of all inputs: from here on fixed dims are made smaller too
 TOO_MANY = 1 << 25
+TOO_MANY_EMPTY = 1 << 28  # of inputs of which the shape alone is read: nothing is written into them
 SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
@@ -51,7 +52,9 @@ class Sizes:
         self._most = experiment.most
         self._wishes, self._takes_empty = experiment.wishes, experiment.takes_empty
         self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
-        self._shapes = [item.shape for item in experiment.inputs]
+        bare = experiment.of_shape_alone
+        self._shapes = [item.shape for item in experiment.inputs if item.name not in bare]
+        self._bare = [item.shape for item in experiment.inputs if item.name in bare]
         self._by_value = [item.value for item in experiment.inputs if item.value is not None]
         values = [item for value in self._by_value for item in value.reshape(-1)]
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
@@ -60,7 +63,7 @@ class Sizes:
         self._pinned, self._values = experiment.pinned, experiment.values
         self._loads = experiment.loads
         fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
-        may_shrink = [size for size in fixed if size not in self._pinned and not self._is_spoken_of(size)]
+        may_shrink = [size for size in fixed if size not in self._pinned and not is_spoken_of(size, self._pinned)]
         self._shrinkable = [size for size in may_shrink if size > KEPT]
         self._small = [size for size in may_shrink if size <= KEPT]
 
@@ -135,10 +138,6 @@ class Sizes:
         """Whether a size is larger where one symbol is much larger."""
         ones = dict.fromkeys(symbols(size), 1)
         return evaluate(size, {**ones, name: MOST_RAISED}) > evaluate(size, ones)
-
-    def _is_spoken_of(self, size: int) -> bool:
-        """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
-        return any(size % part == 0 and part >= LEAST_PART for part in self._pinned if 0 < size <= part * MOST_PARTS)
 
     def usual(self) -> "Setting | None":
         """The first setting that is tried; None where there is none."""
@@ -291,7 +290,8 @@ class Sizes:
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
         good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in setting.dims.items())
-        return setting if good and self._given(setting) <= TOO_MANY else None
+        empty_ones = sum(math.prod(map(setting.size, shape)) for shape in self._bare) if good else 0
+        return setting if good and self._given(setting) <= TOO_MANY and empty_ones <= TOO_MANY_EMPTY else None
 
     def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
         """A size for each symbol: that of its kind, or one of the others in turn."""
@@ -345,6 +345,11 @@ class Sizes:
             found[size] = next((number for number in numbers if number not in taken), size)
             taken.add(found[size])
         return found
+
+
+def is_spoken_of(size: int, pinned: Iterable[int]) -> bool:
+    """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
+    return any(size % part == 0 and part >= LEAST_PART for part in pinned if 0 < size <= part * MOST_PARTS)
 
 
 class Setting:
