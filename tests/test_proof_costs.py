@@ -134,6 +134,44 @@ def test_two_fixed_lengths_are_few_and_what_reshapes_say_of_their_sum_fits(runs)
     assert sum(max(pair) > 20 for pair in sizes) < 4
 
 
+def test_constants_that_are_as_long_lose_what_is_beyond(runs):
+    """A mask of the future of 2,048 fixed rows, told by their places: of few rows, it is one of the first places."""
+
+    @rule(patterns=[lambda g, x, i, j, low: g.where(g.less_or_equal(j, i), x, low)])
+    def turned(g: Graph, x: Tensor, i: Constant, j: Constant, low: Constant) -> Tensor:
+        return g.where(g.greater(j, i), low, x)
+
+    made = parse(
+        "(float[16, 2048, 2048] x) => (float[16, 2048, 2048] y) <int64[3] s = {16, 2048, 2048}, float low = {-3e38}> "
+        "{ h = LessOrEqual(j, i) z = Reshape(x, s) y = Where(h, z, low) }"
+    )
+    places = np.arange(2048)
+    for name, array in (("i", places[:, None]), ("j", places[None])):
+        made.graph.initializer.append(numpy_helper.from_array(array, name))
+    _, report = surgeon.rewrite(made, turned)
+    assert report.outcome == "proved"
+    assert all(run["z"][1] < 20 for run in runs)
+    assert report.sites[0].reason.startswith("run at smaller sizes alone, 2,048 as ")
+
+
+def test_a_dim_that_an_attribute_of_floats_stands_for_stays(runs):
+    """The scale of an attention over heads of 64 is an eighth, on one side a number and on the other by the shape."""
+    text = TOKENS.replace("ROWS", "4096").replace("KEYS", "4096")
+    by_shape = "h = Shape<start = 3>(qt) c = Cast<to = 1>(h) r = Sqrt(c) x = Div(a, r)"
+    _, report = surgeon.rewrite(parse(text.replace("x = Mul(a, scale)", by_shape)), "transformers")
+    assert report.outcome == "proved"
+    assert {run["q"][2] for run in runs} == {640}
+
+
+def test_sizes_that_are_asked_for_bound_no_others(runs):
+    """All heads are 1,536 numbers beside each other: that 4,096 rows are more tells nothing."""
+    text = """(float[1, 24, 4096, 64] q, float[1, 24, 64, 4096] k, float[1, 24, 4096, 64] v)
+        => (float[1, 24, 4096, 64] y) <float scale = {0.125}>
+        { a = MatMul(q, k) z = Mul(a, scale) p = Softmax(z) y = MatMul(p, v) }"""
+    assert surgeon.rewrite(parse(text), "attention")[1].outcome == "proved"
+    assert all(run["q"][2] < 100 for run in runs)
+
+
 def test_a_float_stands_for_a_dim_only_as_near_as_it_is_precise():
     assert 64 in set(meant(np.float32([0.125])))
     assert 768 in set(meant(np.float32([1 / 768])))

@@ -111,7 +111,8 @@ class Experiment:
     bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
     outputs: that the region hands on; empty: those of them without elements whatever the inputs; stated: the shapes
     that the source has for them.  added: constants that only the replacement reads, or nodes before the original ones.
-    pinned: numbers that constants and attributes speak of; values: those of them that are not but dims of constants.
+    pinned: numbers that constants and attributes speak of; values: those of them that are not but dims of constants;
+    places: those of the values that are not but sizes which something is to have, all where that is not told.
     loads: what the original nodes compute.  wishes: what nodes want of sizes.  most: of free dims that count what is
     looked up in a table, its rows.  sums: of the original nodes.  picks_by_products: whether a softmax of products is
     among those.  weights: the bytes of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  brief:
@@ -129,6 +130,7 @@ class Experiment:
     added: frozenset[str] = frozenset()
     pinned: frozenset[int] = frozenset()
     values: frozenset[int] = frozenset()
+    places: frozenset[int] | None = None
     loads: tuple[Load, ...] = ()
     wishes: tuple[Wish, ...] = ()
     most: Mapping[str, int] = field(default_factory=dict)

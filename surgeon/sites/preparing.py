@@ -23,7 +23,7 @@ from surgeon.sites.cut import SMALL, Cut
 from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions, Shape, Sum
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
-from surgeon.sites.spoken import pinned, values_of
+from surgeon.sites.spoken import pinned, places_of, values_of
 
 Bodies = Callable[[Node], FunctionProto | None]
 """Gives an operation's reference as a function, for a node that ORT may have no kernel for."""
@@ -249,6 +249,7 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         added=frozenset(_added(cut)),
         pinned=pinned(cut),
         values=values_of(cut),
+        places=places_of(cut),
         loads=tuple(_loads(cut)),
         wishes=tuple(_wishes(cut)),
         most=most_looked_up(cut.shapes, (*cut.prefix, *cut.before)),

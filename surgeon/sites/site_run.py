@@ -79,6 +79,7 @@ def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
         inputs=tuple(_input(item, name) for item in experiment.inputs),
         pinned=frozenset(renamed.get(size, size) for size in experiment.pinned),
         values=frozenset(renamed.get(size, size) for size in experiment.values),
+        places=None if experiment.places is None else frozenset(renamed.get(size, size) for size in experiment.places),
         wishes=tuple(Wish(name(x.one), name(x.other), x.at_least, x.likely) for x in experiment.wishes),
         sums=tuple(Sum(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in experiment.sums),
         loads=tuple(Load(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in experiment.loads),
@@ -162,25 +163,25 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
 def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
     """Smaller numbers by those whose place they take; and the same for dims that are products of other numbers.
 
-    A dim stays that a float may stand for, or that is a dim of a constant; of the sum of two dims, these are taken.  A
-    product most often is one, as the width of all heads, and follows from its factors; that of rows and columns of a
-    picture may be a dim like others.
+    A dim stays that a float may stand for; of the sum of two dims, these are taken.  A product most often is one, as
+    the width of all heads, and follows from its factors; rows times columns of a picture may be a dim like others.
     """
     models = (experiment.minis.before, experiment.minis.after)
     constants = [tensor for model in models for tensor in _tensors(model)]
     dims = {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
     floats = {number for tensor in constants if tensor.data_type not in WHOLE for number in _floats(tensor)}
-    stay = floats.union(*(tensor.dims for tensor in constants))
+    given = (item for model in models for node in all_nodes(model.graph.node) for item in node.attribute)
+    floats.update(number for item in given for number in meant(np.array([item.f] * item.HasField("f"), np.float32)))
     numbers = {abs(number) for number in (*dims, *experiment.values)}
     least = max((number for number in numbers if number <= KEPT), default=0)  # a Slice of 6 must not become all
     found: dict[int, int] = {}
     products: dict[int, int] = {}
     taken = set(numbers)
     summed = _summed(experiment)
-    parts = {part for size in dims & experiment.values for part in summed.get(size, (size,))}.union(*summed.values())
-    multiples = {size for size in dims - experiment.values if is_spoken_of(size, experiment.pinned)}
+    parts = {part for size in dims & experiment.pinned for part in summed.get(size, (size,))}.union(*summed.values())
+    multiples = {size for size in dims - experiment.pinned if is_spoken_of(size, experiment.pinned)}
     for size in sorted(parts | multiples):
-        if size <= KEPT or size in stay:
+        if size <= KEPT or size in floats:
             continue
         smaller = (number for number in (*SHRUNK, *range(KEPT + 1, size)) if number > least and number not in taken)
         number = next(smaller, size)
@@ -200,9 +201,12 @@ def _summed(experiment: Experiment) -> dict[int, tuple[int, int]]:
 
 
 def _followed(experiment: Experiment, renamed: Renamed) -> dict[int, int]:
-    """The same with numbers that are a product or a sum of such a dim and another number: all heads, or two lengths."""
+    """The same with numbers that follow from such a dim: products and sums with others, and the last of its places."""
     dims = {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
     numbers = dims | experiment.values
+    for model in (experiment.minis.before, experiment.minis.after):
+        few = filter(_may_hold_dims, _tensors(model))
+        numbers = numbers.union(*(numpy_helper.to_array(tensor).reshape(-1).tolist() for tensor in few))
     found = dict(renamed)
     for number in sorted(numbers - renamed.keys()):
         for one, now in sorted(renamed.items(), reverse=True):
@@ -211,6 +215,8 @@ def _followed(experiment: Experiment, renamed: Renamed) -> dict[int, int]:
                 found[number] = now * found.get(other, other)
             elif number > one and number - one in dims:
                 found[number] = now + found.get(number - one, number - one)
+            elif number == one - 1:
+                found[number] = now - 1
             else:
                 continue
             break
@@ -222,6 +228,11 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
     yield from model.graph.initializer
     for node in (*all_nodes(model.graph.node), *(node for item in model.functions for node in item.node)):
         yield from (item.t for item in node.attribute if item.type == AttributeProto.TENSOR)
+
+
+def _may_hold_dims(tensor: TensorProto) -> bool:
+    """Whether a constant is of few integers."""
+    return tensor.data_type in WHOLE and bool(np.prod(tensor.dims) <= MOST_VALUES)
 
 
 def _floats(tensor: TensorProto) -> Iterable[int]:
@@ -241,11 +252,14 @@ def _input(item: Input, name: Callable[[Size], Size]) -> Input:
 
 
 def _model(model: ModelProto, renamed: Renamed) -> ModelProto:
-    """The same with other numbers in constants of few integers and in attributes."""
+    """The same with other numbers in constants of few integers and in attributes, and of larger constants the first."""
     made = ModelProto()
     made.CopyFrom(model)
     for tensor in _tensors(made):
-        if tensor.data_type in WHOLE and np.prod(tensor.dims) <= MOST_VALUES:
+        if any(size in renamed for size in tensor.dims) and tensor.data_type != TensorProto.STRING:
+            array = numpy_helper.to_array(tensor)[tuple(slice(renamed.get(size)) for size in tensor.dims)]
+            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+        if _may_hold_dims(tensor):
             array = numpy_helper.to_array(tensor)
             values = [renamed.get(number, number) for number in array.reshape(-1).tolist()]
             tensor.CopyFrom(numpy_helper.from_array(np.asarray(values, array.dtype).reshape(array.shape), tensor.name))
@@ -294,6 +308,8 @@ def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt
     """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is."""
     for narrow in narrowed(experiment):
         found = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another experiment
+        if found[1] is Outcome.FAILED and experiment.weights and _is_much_as_it_is(experiment):
+            return found  # it is run again with the weights that are there
         if found[1] is Outcome.PROVED and _is_much_as_it_is(experiment):
             return found[0], found[1], "; ".join(filter(None, (found[2], _made_smaller(experiment, narrow))))
         if found[1] is Outcome.PROVED:

@@ -61,6 +61,7 @@ class Sizes:
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
         self._pinned, self._values = experiment.pinned, experiment.values
+        self._places = self._values if experiment.places is None else experiment.places
         self._loads = experiment.loads
         fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
         may_shrink = [size for size in fixed if size not in self._pinned and not is_spoken_of(size, self._pinned)]
@@ -318,14 +319,14 @@ class Sizes:
         is_much = self._work(true) > MUCH
         if self._elements(true) <= PLENTY and not is_much:
             return {}
-        return self._stand_ins(self._values, [*self._small, *self._shrinkable] if is_much else self._shrinkable)
+        return self._stand_ins(self._places, [*self._small, *self._shrinkable] if is_much else self._shrinkable)
 
     def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
         if self._given(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
             return self._shrunk(symbol_sizes)
-        values = self._values.difference(size for size in self._dims if isinstance(size, int))
-        return self._stand_ins(values, self._shrinkable)
+        places = self._places.difference(size for size in self._dims if isinstance(size, int))
+        return self._stand_ins(places, self._shrinkable)
 
     def _with_one_kept(self) -> "Iterator[Callable[[dict[str, int]], dict[int, int]]]":
         """The same but for one dim, for each: what fails with it made smaller may hang on its true size."""

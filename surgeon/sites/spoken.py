@@ -1,12 +1,13 @@
 """The numbers of which a region speaks: as lengths, places or parts that its sizes may hang on."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
+from surgeon.ops.records import record
 from surgeon.shapes.facts import WHOLE
 
 if TYPE_CHECKING:
@@ -26,8 +27,22 @@ def pinned(cut: "Cut") -> frozenset[int]:
 
 def values_of(cut: "Cut") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
+    return _values(cut, cut.constants)
+
+
+def places_of(cut: "Cut") -> frozenset[int]:
+    """Those of them that are not but sizes which something is to have."""
+    sizes, others = set[str](), set[str]()
+    for node in (*cut.prefix, *cut.before, *cut.after):
+        for slot, name in enumerate(node.inputs):
+            (sizes if slot in record(node.op).sizes_at else others).add(cut.name(node.scope, name))
+        others.update(cut.name(node.scope, name) for name in cut.captured(node))
+    return _values(cut, cut.constants.keys() - (sizes - others))
+
+
+def _values(cut: "Cut", constants: Iterable[str]) -> frozenset[int]:
     found: set[int] = set()
-    for tensor in cut.constants.values():
+    for tensor in map(cut.constants.__getitem__, constants):
         if math.prod(tensor.dims) > 64:
             continue
         if tensor.data_type in WHOLE:
