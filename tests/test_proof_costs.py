@@ -116,6 +116,24 @@ def test_an_attention_over_a_fixed_number_of_rows_is_proved_over_few(runs, rows)
     assert f"run at smaller sizes alone, {rows:,} as " in report.sites[0].reason
 
 
+def test_what_differs_at_smaller_sizes_and_is_too_much_at_its_own_is_unproved_at_once(runs):
+    """A dim may mean more than its size, so that it is not called wrong."""
+
+    def turned(g: Graph, k: Tensor, s: Constant) -> Tensor:
+        return g.transpose(g.reshape(k, s), perm=[0, 2, 3, 1])
+
+    @rule(patterns=[lambda g, x, k, s: g.mul(g.matmul(x, turned(g, k, s)), 0.125)])
+    def doubled(g: Graph, x: Tensor, k: Tensor, s: Constant) -> Tensor:
+        return g.matmul(x, g.mul(turned(g, k, s), 0.25))
+
+    text = TOKENS.replace("ROWS", "9216").replace("KEYS", "9216")
+    _, report = surgeon.rewrite(parse(text), doubled)
+    assert report.outcome == "unproved"
+    assert "differs from the float64 reference" in report.sites[0].reason
+    assert "; run at smaller sizes alone, 9,216 as " in report.sites[0].reason
+    assert all(run["k"][1] < 100 for run in runs)
+
+
 def test_two_fixed_lengths_are_few_and_what_reshapes_say_of_their_sum_fits(runs):
     """Rows of a picture beside those of a text, as diffusion transformers have them; run once as they are too."""
 

@@ -31,7 +31,7 @@ from surgeon.verdicts.result import Outcome
 MOST_VALUES = 64  # elements of a constant up to which it may hold dims
 LARGE_SUM = 64  # of smaller ones many are so by chance
 MOST_PRODUCTS = 3  # dims that are products of others, of which each is made smaller in turn
-MOST_ONCE = 1 << 32  # multiplications up to which what is proved narrow is run as it is
+MOST_WORK = 4e8  # multiplications, for each second of a proof, up to which what is proved narrow is run as it is
 Renamed = Mapping[int, int]
 
 
@@ -305,35 +305,43 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
 
 
 def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:
-    """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is."""
+    """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is.
+
+    What is too much as it is has the word of the narrow run.  Where that differs, a dim may mean more than its size: it
+    is unproved.
+    """
+    failed: tuple[Attempt, Outcome, str] | None = None
+    is_much = _is_much_as_it_is(experiment)
     for narrow in narrowed(experiment):
-        found = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another experiment
-        if found[1] is Outcome.FAILED and experiment.weights and _is_much_as_it_is(experiment):
-            return found  # it is run again with the weights that are there
-        if found[1] is Outcome.PROVED and _is_much_as_it_is(experiment):
-            return found[0], found[1], "; ".join(filter(None, (found[2], _made_smaller(experiment, narrow))))
-        if found[1] is Outcome.PROVED:
+        attempt, outcome, reason = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another
+        smaller = f"run at smaller sizes alone, {_smaller(experiment, narrow)}, as its own take too long (--proof-time)"
+        if outcome is Outcome.PROVED and is_much:
+            return attempt, outcome, "; ".join(filter(None, (reason, smaller)))
+        if outcome is Outcome.PROVED:
             once = Attempt(experiment, note, once=True)
             if once.judged()[0] is Outcome.PROVED:
-                found[0].take(once)
-                return found
-    return _run(experiment, note)
+                attempt.take(once)
+                return attempt, outcome, reason
+        if outcome is Outcome.FAILED and experiment.weights and is_much:
+            return attempt, outcome, reason  # it is run again with the weights that are there
+        if outcome is Outcome.FAILED:
+            failed = failed or (attempt, Outcome.UNPROVED, f"{reason}; {smaller}")
+    return failed if failed is not None and is_much else _run(experiment, note)
 
 
 def _is_much_as_it_is(experiment: Experiment) -> bool:
     """Whether one run with all fixed dims as they are takes too long, or its inputs are too large to make."""
     usual = Sizes(experiment, experiment.options.dims).as_it_is()
-    return usual is None or usual.work > MOST_ONCE
+    return usual is None or usual.work > MOST_WORK * experiment.options.proof_time
 
 
-def _made_smaller(experiment: Experiment, narrow: Experiment) -> str:
-    """Which dims were run smaller alone, in words."""
+def _smaller(experiment: Experiment, narrow: Experiment) -> str:
+    """Which dims are smaller in a narrow run, in words."""
     usual = Sizes(narrow, narrow.options.dims).usual()
     pairs = zip(experiment.inputs, narrow.inputs, strict=True)
     dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}
     sizes = {one: other if usual is None else usual.size(other) for one, other in dims if isinstance(one, int)}
-    told = ", ".join(f"{one:,} as {now}" for one, now in sorted(sizes.items()) if one != now)
-    return f"run at smaller sizes alone, {told}, as its own take too long"
+    return ", ".join(f"{one:,} as {now}" for one, now in sorted(sizes.items()) if one != now)
 
 
 def _run(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:
