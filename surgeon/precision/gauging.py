@@ -282,26 +282,27 @@ class _Gauging:
             return f"{self._prefix}:{step}"
 
         name = gauge.tensor[1]
+        def reduced(step: str, op: str, source: str) -> Iterator[NodeProto]:
+            yield helper.make_node(op, [of(source)], [of(f"{step}!")], keepdims=0)
+            yield helper.make_node("Reshape", [of(f"{step}!"), constant("one")], [of(step)])
+
+        # What is as large as the tensor is read at once, so that little of it is there at a time.
         yield helper.make_node("Shape", [name], [gauge.shape])
         yield helper.make_node("Cast", [name], [of("wide")], to=TensorProto.FLOAT)
+        yield helper.make_node("Greater", [of("wide"), constant("low")], [of("high")])
         yield helper.make_node("Abs", [of("wide")], [of("any")])
         yield helper.make_node("Less", [of("any"), constant("inf")], [of("usual")])
         yield helper.make_node("Where", [of("usual"), of("any"), constant("zero")], [of("size")])
-        yield helper.make_node("Greater", [of("wide"), constant("low")], [of("high")])
+        yield from reduced("most", "ReduceMax", "size")
+        yield from reduced("mean", "ReduceMean", "size")
         yield helper.make_node("Where", [of("high"), of("size"), constant("zero")], [of("above?")])
+        yield from reduced("above", "ReduceMax", "above?")
         yield helper.make_node("Greater", [of("size"), constant("zero")], [of("some")])
         yield helper.make_node("Where", [of("some"), of("size"), constant("inf")], [of("inverse?")])
         yield helper.make_node("Neg", [of("inverse?")], [of("least?")])
+        yield from reduced("least", "ReduceMax", "least?")
         yield helper.make_node("Mul", [of("size"), of("size")], [of("square?")])
-        for step, op, source in (
-            ("most", "ReduceMax", "size"),
-            ("above", "ReduceMax", "above?"),
-            ("least", "ReduceMax", "least?"),
-            ("mean", "ReduceMean", "size"),
-            ("square", "ReduceMean", "square?"),
-        ):
-            yield helper.make_node(op, [of(source)], [of(f"{step}!")], keepdims=0)
-            yield helper.make_node("Reshape", [of(f"{step}!"), constant("one")], [of(step)])
+        yield from reduced("square", "ReduceMean", "square?")
         yield helper.make_node("Concat", [of(step) for step in _NUMBERS], [gauge.numbers], axis=0)
 
 
