@@ -178,7 +178,8 @@ def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
     products: dict[int, int] = {}
     taken = set(numbers)
     summed = _summed(experiment)
-    parts = {part for size in dims & experiment.pinned for part in summed.get(size, (size,))}.union(*summed.values())
+    spoken = experiment.values.union(*(tensor.dims for tensor in constants if tensor.data_type in WHOLE))
+    parts = {part for size in dims & spoken for part in summed.get(size, (size,))}.union(*summed.values())
     multiples = {size for size in dims - experiment.pinned if is_spoken_of(size, experiment.pinned)}
     for size in sorted(parts | multiples):
         if size <= KEPT or size in floats:
