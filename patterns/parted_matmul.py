@@ -64,6 +64,7 @@ def parted_weights(g: Graph, m: Values) -> Tensor:
     What: the other half of such an attention.
     Numerics: none.
     """
-    ahead = ahead_of(m.weights, *m.merged.shape[1:], m.values.shape[0])
+    rows, columns = m.merged.shape[1:]
+    ahead = ahead_of(m.weights, rows, columns, m.values.shape[0])
     require(m.merged.shape[0] == m.values.shape[0], "the factors have other batches")
     return with_one_batch(g, g.matmul(m.weights, parted(g, m.values, ahead)))
