@@ -1,5 +1,6 @@
 """The letters of an Einsum of one or two factors: what each axis is to a product of matrices."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from surgeon import Captures, Tensor, dims, require
@@ -22,16 +23,20 @@ class Alone(Captures):
     equation: str
 
 
-def letters_of(m: Alone) -> tuple[str, str]:
-    """A letter for each axis of the factor and of the result, also where the equation has an ellipsis."""
-    have, arrow, want = m.equation.replace(" ", "").partition("->")
+def written_out(equation: str, ranks: Sequence[int]) -> list[str]:
+    """A letter for each axis of factors of these ranks, and of the result, also where the equation has an ellipsis."""
+    sides, arrow, made = equation.replace(" ", "").partition("->")
     require(arrow != "", "the equation does not name the result's axes")
-    unused = "".join(letter for letter in LETTERS if letter not in m.equation)
-    others = unused[: m.a.rank + 3 - len(have)] if "..." in have else ""
-    have, want = have.replace("...", others), want.replace("...", others)
-    require(all(len(set(term)) == len(term) for term in (have, want)), "an axis is named twice: a diagonal")
-    require(len(have) == m.a.rank and set(want) <= set(have), "the equation does not fit the factor")
-    return have, want
+    factors = sides.split(",")
+    require(len(factors) == len(ranks), "the equation does not fit the factors")
+    unused = "".join(letter for letter in LETTERS if letter not in equation)
+    counts = [rank + 3 - len(side) if "..." in side else 0 for rank, side in zip(ranks, factors, strict=True)]
+    require(len({count for count in counts if count}) < 2, "the ellipsis stands for other axes in each factor")
+    terms = [side.replace("...", unused[:count]) for side, count in zip(factors, counts, strict=True)]
+    require([*map(len, terms)] == [*ranks], "the equation does not fit the factors")
+    terms.append(made.replace("...", unused[: max(counts)]))
+    require(all(len(set(term)) == len(term) for term in terms), "an axis is named twice: a diagonal")
+    return terms
 
 
 class Terms(NamedTuple):
@@ -43,19 +48,8 @@ class Terms(NamedTuple):
 
 
 def terms_of(m: Product) -> Terms:
-    """The letters of an equation, also where it has an ellipsis."""
-    sides, _, made = m.equation.replace(" ", "").partition("->")
-    left, right = sides.split(",")
-    require("->" in m.equation, "the equation does not name the result's axes")
-    unused = [letter for letter in LETTERS if letter not in m.equation]
-    counts = [x.rank + 3 - len(side) if "..." in side else 0 for x, side in ((m.a, left), (m.b, right))]
-    require(len({count for count in counts if count}) < 2, "the ellipsis stands for other axes in each factor")
-    others = ["".join(unused[:count]) for count in counts]
-    whole = Terms(left.replace("...", others[0]), right.replace("...", others[1]), max(*others, key=len))
-    whole = whole._replace(made=made.replace("...", whole.made))
-    require(all(len(set(term)) == len(term) for term in whole), "an axis is named twice: a diagonal")
-    require((len(whole.left), len(whole.right)) == (m.a.rank, m.b.rank), "the equation does not fit the factors")
-    return whole
+    """The letters of an equation of two factors."""
+    return Terms(*written_out(m.equation, (m.a.rank, m.b.rank)))
 
 
 class Parts(NamedTuple):

@@ -4,7 +4,7 @@ from math import prod
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from ._letters import Alone, Parts, Product, letters_of, parts_of, terms_of
+from ._letters import Alone, Parts, Product, parts_of, terms_of, written_out
 
 KINDS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "uint64")  # that MatMul takes
 Sizes = dict[str, Any]
@@ -89,7 +89,8 @@ def einsum_of_one(g: Graph, m: Alone) -> Tensor:
     Numerics: rounding only.
     """
     require(str(m.a.dtype) in KINDS, f"ReduceSum does not add up {m.a.dtype}")
-    have, want = letters_of(m)
+    have, want = written_out(m.equation, (m.a.rank,))
+    require(set(want) <= set(have), "the equation names an axis of the result that the factor has not")
     summed = [axis for axis, letter in enumerate(have) if letter not in want]
     made = g.reduce_sum(m.a, summed, keepdims=0) if summed else m.a
     return ordered(g, made, "".join(letter for letter in have if letter in want), want)

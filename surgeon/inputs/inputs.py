@@ -30,11 +30,11 @@ class InputPlan:
 
     `names` says whether hints at a role are taken: a name (attention_mask, position_ids), or for a mask of floats that
     it is subtracted from one.  A model's own inputs are named by people; a tensor inside of it has its maker's name,
-    and 1 - x is but arithmetic.
+    and 1 - x is but arithmetic.  bare: inputs of which nothing but the shape is read; no numbers are made for them.
     Raises InputsUnknown for inputs that are no tensors, have no rank, or a dtype that numpy cannot hold.
     """
 
-    def __init__(self, skeleton: ModelProto, *, names: bool = True) -> None:
+    def __init__(self, skeleton: ModelProto, *, names: bool = True, bare: Collection[str] = ()) -> None:
         inputs = list(wanted_inputs(skeleton.graph).values())
         for entry in inputs:
             _require_tensor(entry)
@@ -56,6 +56,8 @@ class InputPlan:
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
             wants.append(Want(entry.name, dtype, dims, role, named, self._conditions, kind, free, half))
             self._conditions += "condition" in role.flags
+        self._bare = [want for want in wants if want.name in bare]
+        wants = [want for want in wants if want.name not in bare]
         self.wants = tuple(wants)
         self.signed = any(want.signed for want in wants)
         self.widens = any(want.widens for want in wants)
@@ -89,7 +91,10 @@ class InputPlan:
     ) -> dict[str, np.ndarray]:
         """Return one array per input but those to leave out, the same for the same arguments."""
         wants = [want for want in self.wants if want.name not in leave]
-        return {want.name: Filler(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
+        made = {want.name: Filler(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
+        bare = (want for want in self._bare if want.name not in leave)
+        empty = {want.name: np.zeros(want.shape(sizes), str if want.dtype == object else want.dtype) for want in bare}
+        return made | empty
 
     def _kind_of(self, want: Want, seed: int, values: Values) -> Values:
         """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""

@@ -281,11 +281,11 @@ class _Gauging:
         def constant(step: str) -> str:
             return f"{self._prefix}:{step}"
 
-        name = gauge.tensor[1]
         def reduced(step: str, op: str, source: str) -> Iterator[NodeProto]:
             yield helper.make_node(op, [of(source)], [of(f"{step}!")], keepdims=0)
             yield helper.make_node("Reshape", [of(f"{step}!"), constant("one")], [of(step)])
 
+        name = gauge.tensor[1]
         # What is as large as the tensor is read at once, so that little of it is there at a time.
         yield helper.make_node("Shape", [name], [gauge.shape])
         yield helper.make_node("Cast", [name], [of("wide")], to=TensorProto.FLOAT)

@@ -118,7 +118,7 @@ class Session:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+        options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED  # the file's
         level = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = level.ORT_ENABLE_EXTENDED if optimised else level.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1

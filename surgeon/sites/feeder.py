@@ -29,12 +29,10 @@ class Feeder:
     def __init__(self, experiment: Experiment) -> None:
         minis = experiment.minis
         self._experiment, self._seed, self._apart = experiment, experiment.options.seed, experiment.apart
-        self._plan = InputPlan(minis.before, names=False)
+        self._plan = InputPlan(minis.before, names=False, bare=experiment.of_shape_alone)
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._beside = inputs_beside_softmax(minis.before)
-        bare = experiment.of_shape_alone
-        self._bare = [want for want in self._plan.wants if want.name in bare and want.dtype != object]
         self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
         self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
 
@@ -82,9 +80,7 @@ class Feeder:
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
-        leave = self.weights.union(want.name for want in self._bare)
-        feeds = self._plan.make(self._seed + turn, sizes, values, leave=leave)
-        feeds.update((want.name, np.zeros(want.shape(sizes), want.dtype)) for want in self._bare)
+        feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
         if values is Values.HIDDEN_ROWS and (alone := self._hiding_alone(turn)) is not None:
             feeds.update(self._plan.make(self._seed + turn, sizes, leave={*self.weights, alone}))
         # Of what attention picks by, infinity leaves NaN alone of what it picks from.

@@ -1,8 +1,9 @@
 """One region proved: narrow where that is possible, under ONNX Runtime or by an evaluator.
 
 `Sizes` makes dims smaller that nothing speaks of.  Where constants of integers do, both sides are written anew with
-another number in its place.  So are the columns of a weight that are the columns of what the region hands on, also
-where they are as many as its rows.  What is proved so is run once more as it is: a dim may mean more than its size.
+another number in its place, and of a longer constant the first numbers.  So are the columns of a weight that are the
+columns of what the region hands on, also where they are as many as its rows.  What is proved so is run once more as it
+is, unless that is too much: a dim may mean more than its size.
 """
 
 import time
@@ -67,6 +68,9 @@ def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
     def name(size: Size) -> Size:
         return renamed.get(size, size) if isinstance(size, int) else size
 
+    def numbers(those: Iterable[int]) -> frozenset[int]:
+        return frozenset(renamed.get(number, number) for number in those)
+
     minis = experiment.minis
     return replace(
         experiment,
@@ -77,9 +81,9 @@ def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
             dims={text: name(size) for text, size in minis.dims.items()},
         ),
         inputs=tuple(_input(item, name) for item in experiment.inputs),
-        pinned=frozenset(renamed.get(size, size) for size in experiment.pinned),
-        values=frozenset(renamed.get(size, size) for size in experiment.values),
-        places=None if experiment.places is None else frozenset(renamed.get(size, size) for size in experiment.places),
+        pinned=numbers(experiment.pinned),
+        values=numbers(experiment.values),
+        places=None if experiment.places is None else numbers(experiment.places),
         wishes=tuple(Wish(name(x.one), name(x.other), x.at_least, x.likely) for x in experiment.wishes),
         sums=tuple(Sum(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in experiment.sums),
         loads=tuple(Load(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in experiment.loads),
@@ -168,11 +172,12 @@ def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
     """
     models = (experiment.minis.before, experiment.minis.after)
     constants = [tensor for model in models for tensor in _tensors(model)]
-    dims = {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
+    dims = _fixed_dims(experiment)
     floats = {number for tensor in constants if tensor.data_type not in WHOLE for number in _floats(tensor)}
     given = (item for model in models for node in all_nodes(model.graph.node) for item in node.attribute)
     floats.update(number for item in given for number in meant(np.array([item.f] * item.HasField("f"), np.float32)))
     numbers = {abs(number) for number in (*dims, *experiment.values)}
+    factors = numbers - {0, 1}
     least = max((number for number in numbers if number <= KEPT), default=0)  # a Slice of 6 must not become all
     found: dict[int, int] = {}
     products: dict[int, int] = {}
@@ -186,7 +191,6 @@ def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
             continue
         smaller = (number for number in (*SHRUNK, *range(KEPT + 1, size)) if number > least and number not in taken)
         number = next(smaller, size)
-        factors = numbers - {0, 1}
         is_product = size in multiples or any(size % one == 0 and size // one in factors for one in factors)
         if number != size:
             (products if is_product else found)[size] = number
@@ -194,16 +198,20 @@ def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
     return found, products
 
 
+def _fixed_dims(experiment: Experiment) -> set[int]:
+    """The dims of the inputs that are numbers."""
+    return {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
+
+
 def _summed(experiment: Experiment) -> dict[int, tuple[int, int]]:
     """The large numbers of which a region speaks and that are the sum of two dims of its inputs, and these."""
-    dims = sorted({size for item in experiment.inputs for size in item.shape if isinstance(size, int)})
-    sums = {one + other: (one, other) for one, other in combinations(dims, 2)}
+    sums = {one + other: (one, other) for one, other in combinations(sorted(_fixed_dims(experiment)), 2)}
     return {size: sums[size] for size in sums.keys() & experiment.values if size > LARGE_SUM}
 
 
 def _followed(experiment: Experiment, renamed: Renamed) -> dict[int, int]:
     """The same with numbers that follow from such a dim: products and sums with others, and the last of its places."""
-    dims = {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
+    dims = _fixed_dims(experiment)
     numbers = dims | experiment.values
     for model in (experiment.minis.before, experiment.minis.after):
         few = filter(_may_hold_dims, _tensors(model))
@@ -312,22 +320,23 @@ def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt
     is unproved.
     """
     failed: tuple[Attempt, Outcome, str] | None = None
-    is_much = _is_much_as_it_is(experiment)
     for narrow in narrowed(experiment):
         attempt, outcome, reason = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another
-        smaller = f"run at smaller sizes alone, {_smaller(experiment, narrow)}, as its own take too long (--proof-time)"
-        if outcome is Outcome.PROVED and is_much:
-            return attempt, outcome, "; ".join(filter(None, (reason, smaller)))
-        if outcome is Outcome.PROVED:
+        if outcome is Outcome.UNPROVED:
+            continue
+        if _is_much_as_it_is(experiment):
+            told = "; ".join(filter(None, (reason, _made_smaller(experiment, narrow))))
+            if outcome is Outcome.PROVED:
+                return attempt, outcome, told
+            if experiment.weights:
+                return attempt, outcome, reason  # it is run again with the weights that are there
+            failed = failed or (attempt, Outcome.UNPROVED, told)
+        elif outcome is Outcome.PROVED:
             once = Attempt(experiment, note, once=True)
             if once.judged()[0] is Outcome.PROVED:
                 attempt.take(once)
                 return attempt, outcome, reason
-        if outcome is Outcome.FAILED and experiment.weights and is_much:
-            return attempt, outcome, reason  # it is run again with the weights that are there
-        if outcome is Outcome.FAILED:
-            failed = failed or (attempt, Outcome.UNPROVED, f"{reason}; {smaller}")
-    return failed if failed is not None and is_much else _run(experiment, note)
+    return failed or _run(experiment, note)
 
 
 def _is_much_as_it_is(experiment: Experiment) -> bool:
@@ -336,13 +345,14 @@ def _is_much_as_it_is(experiment: Experiment) -> bool:
     return usual is None or usual.work > MOST_WORK * experiment.options.proof_time
 
 
-def _smaller(experiment: Experiment, narrow: Experiment) -> str:
-    """Which dims are smaller in a narrow run, in words."""
+def _made_smaller(experiment: Experiment, narrow: Experiment) -> str:
+    """Which dims were smaller in a narrow run that is the last word, in words."""
     usual = Sizes(narrow, narrow.options.dims).usual()
     pairs = zip(experiment.inputs, narrow.inputs, strict=True)
     dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}
     sizes = {one: other if usual is None else usual.size(other) for one, other in dims if isinstance(one, int)}
-    return ", ".join(f"{one:,} as {now}" for one, now in sorted(sizes.items()) if one != now)
+    told = ", ".join(f"{one:,} as {now}" for one, now in sorted(sizes.items()) if one != now)
+    return f"run at smaller sizes alone, {told}, as its own take too long (--proof-time)"
 
 
 def _run(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:

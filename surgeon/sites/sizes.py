@@ -17,7 +17,7 @@ OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two ali
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
 PLENTY = 1 << 15  # elements of all inputs: from here on fixed dims are made smaller too
 TOO_MANY = 1 << 25
-TOO_MANY_EMPTY = 1 << 28  # of inputs of which the shape alone is read: nothing is written into them
+TOO_MANY_BARE = 1 << 28  # of inputs of which the shape alone is read: nothing is written into them
 SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
@@ -291,8 +291,8 @@ class Sizes:
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
         good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in setting.dims.items())
-        empty_ones = sum(math.prod(map(setting.size, shape)) for shape in self._bare) if good else 0
-        return setting if good and self._given(setting) <= TOO_MANY and empty_ones <= TOO_MANY_EMPTY else None
+        bare = sum(math.prod(map(setting.size, shape)) for shape in self._bare) if good else 0
+        return setting if good and self._given(setting) <= TOO_MANY and bare <= TOO_MANY_BARE else None
 
     def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
         """A size for each symbol: that of its kind, or one of the others in turn."""
