@@ -49,6 +49,19 @@ def test_what_a_rule_wrote_of_an_attention_is_run_in_float64():
     assert {item.outcome for item in report.stretches} == {"proved"}
 
 
+def test_sizes_that_a_stretch_is_fed_with_are_stated():
+    """ONNX Runtime refuses a Resize of which nobody knows how many sizes it is given."""
+    made = model(
+        'i = Identity(sizes) r = Resize <mode = "linear"> (table, , , i) y = Add(r, x)',
+        "(float[2, 3, 8] x) => (float[2, 3, 8] y)",
+        opset=17,
+    )
+    sizes, table = np.array([2, 3, 8]), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    made.graph.initializer.extend([numpy_helper.from_array(sizes, "sizes"), numpy_helper.from_array(table, "table")])
+    _, report = converted(made)
+    assert [item.outcome for item in report.stretches] == ["proved"]
+
+
 def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
     """Each layer reads 128 bytes: two fit, and one that takes more by itself is told."""
     monkeypatch.setattr(stretches, "MOST_BYTES", 300)

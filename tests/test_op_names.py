@@ -87,7 +87,8 @@ LISTED = {
     "torch.torchscript": (FORMAT, "Cast"),
     "precision.apply": (BUILT, "Cast"),
     "precision.gauging": (
-        BUILT, "Abs Cast Concat Gather Greater If Less Loop Mul Neg ReduceMax ReduceMean Reshape Scan Shape Where",
+        BUILT,
+        "Abs Cast Concat Flatten Gather Greater If Less Loop Mul Neg ReduceMax ReduceMean Reshape Scan Shape Where",
     ),
     "precision.plan": (FORMAT, "MatMul Transpose"),
     "precision.typing": (RULE, "If Loop Scan"),

@@ -20,6 +20,7 @@ from surgeon.file.beside import written_beside
 from surgeon.file.model import Address, Model
 from surgeon.file.save import Written
 from surgeon.indexing.scope import Node, Scope
+from surgeon.shapes.indexed import shapes_of
 
 FAR = float("inf")
 FIRST_OPSET = 9
@@ -28,7 +29,8 @@ MAIN: Address = ((7, 0),)
 """Where the main graph lies."""
 Tensor = tuple[Address, str]
 """A tensor of any graph, body or function of a model: where that lies, and its name there."""
-_NUMBERS = ("most", "above", "least", "mean", "square")
+_HIGHS, _MEANS = ("most", "above", "least"), ("mean", "square")
+_AT_ONCE = 1 << 23  # numbers that are measured together
 _RANK = 8  # dimensions that are told of a tensor inside of a body
 _NOTHING: dict[int, np.ndarray] = {
     TensorProto.FLOAT: np.array([0.0, 0.0, -FAR, 0.0, 0.0], np.float32),
@@ -126,6 +128,7 @@ class _Gauging:
 
     def __init__(self, draft: ModelDraft, tensors: Collection[Tensor], low: float) -> None:
         self._draft, self._index, self._low = draft, draft.index, max(low, -3e38)
+        self._shapes = shapes_of(draft.index)
         self._wanted: defaultdict[Address, set[str]] = defaultdict(set)
         for address, name in tensors:
             self._wanted[address].add(name)
@@ -164,7 +167,7 @@ class _Gauging:
                 if name in wanted:
                     gauge = Gauge((scope.address, name), *self._pair())
                     gauges.append(gauge)
-                    more += self._nodes(gauge)
+                    more += self._nodes(gauge, scope)
             if more:
                 behind[node.slot] = more
         if gauges:
@@ -267,16 +270,43 @@ class _Gauging:
     def _over_turns(self, turns: str, made: str, kind: int, opset: int) -> Iterator[NodeProto]:
         """The largest of all turns; of none, what says nothing."""
         yield helper.make_node("Concat", [f"{self._prefix}:nothing{kind}", turns], [f"{made}:all"], axis=0)
-        if opset >= _AXES_READ:
-            yield helper.make_node("ReduceMax", [f"{made}:all", f"{self._prefix}:first"], [made], keepdims=0)
-        else:
-            yield helper.make_node("ReduceMax", [f"{made}:all"], [made], keepdims=0, axes=[0])
+        yield self._over_first("ReduceMax", f"{made}:all", made, opset)
 
-    def _nodes(self, gauge: Gauge) -> Iterator[NodeProto]:
-        """The nodes of one gauge: what is no number counts as zero.  The least comes with its sign turned."""
+    def _over_first(self, op: str, source: str, made: str, opset: int) -> NodeProto:
+        """A reduction over the first axis."""
+        if opset >= _AXES_READ:
+            return helper.make_node(op, [source, f"{self._prefix}:first"], [made], keepdims=0)
+        return helper.make_node(op, [source], [made], keepdims=0, axes=[0])
+
+    def _nodes(self, gauge: Gauge, scope: Scope) -> Iterator[NodeProto]:
+        """The nodes of one gauge.  The least comes with its sign turned."""
+        name = gauge.tensor[1]
+        highs, means = (f"{gauge.numbers}:{kind}" for kind in ("highs", "means"))
+        yield helper.make_node("Shape", [name], [gauge.shape])
+        cut, dtype = _cut_of(self._shapes.shape(scope, name)), self._shapes.dtype(scope, name)
+        if not cut or dtype is None:
+            yield from self._measured(name, gauge.numbers, highs, means)
+        else:
+            part, slices = f"{gauge.numbers}:slice", f"{gauge.numbers}:slices"
+            yield helper.make_node("Flatten", [name], [slices], axis=cut)
+            yield from self._by_slices(slices, part, dtype, (highs, means), scope.versions.get("", 0))
+        yield helper.make_node("Concat", [highs, means], [gauge.numbers], axis=0)
+
+    def _by_slices(self, slices: str, part: str, dtype: int, made: tuple[str, str], opset: int) -> Iterator[NodeProto]:
+        """The same of each slice in turn, so that there are copies of no more at a time."""
+        inner, turns = ([f"{one}:{step}" for one in made] for step in ("slice", "turns"))
+        inputs = [helper.make_tensor_value_info(part, dtype, None)]
+        outputs = [helper.make_tensor_value_info(one, TensorProto.FLOAT, [None]) for one in inner]
+        body = helper.make_graph(list(self._measured(part, part, *inner)), f"{part}:body", inputs, outputs)
+        yield helper.make_node("Scan", [slices], turns, body=body, num_scan_inputs=1)
+        for op, source, target in zip(("ReduceMax", "ReduceMean"), turns, made, strict=True):
+            yield self._over_first(op, source, target, opset)
+
+    def _measured(self, name: str, prefix: str, highs: str, means: str) -> Iterator[NodeProto]:
+        """The largest of what a tensor holds, and the means, each as a tensor: what is no number counts as zero."""
 
         def of(step: str) -> str:
-            return f"{gauge.numbers}:{step}"
+            return f"{prefix}:{step}"
 
         def constant(step: str) -> str:
             return f"{self._prefix}:{step}"
@@ -285,9 +315,7 @@ class _Gauging:
             yield helper.make_node(op, [of(source)], [of(f"{step}!")], keepdims=0)
             yield helper.make_node("Reshape", [of(f"{step}!"), constant("one")], [of(step)])
 
-        name = gauge.tensor[1]
         # What is as large as the tensor is read at once, so that little of it is there at a time.
-        yield helper.make_node("Shape", [name], [gauge.shape])
         yield helper.make_node("Cast", [name], [of("wide")], to=TensorProto.FLOAT)
         yield helper.make_node("Greater", [of("wide"), constant("low")], [of("high")])
         yield helper.make_node("Abs", [of("wide")], [of("any")])
@@ -303,7 +331,19 @@ class _Gauging:
         yield from reduced("least", "ReduceMax", "least?")
         yield helper.make_node("Mul", [of("size"), of("size")], [of("square?")])
         yield from reduced("square", "ReduceMean", "square?")
-        yield helper.make_node("Concat", [of(step) for step in _NUMBERS], [gauge.numbers], axis=0)
+        for told, made in ((_HIGHS, highs), (_MEANS, means)):
+            yield helper.make_node("Concat", [of(step) for step in told], [made], axis=0)
+
+
+def _cut_of(shape: Sequence[object] | None) -> int:
+    """How many axes of a tensor stand before slices of at most `_AT_ONCE` numbers; 0 where it is not larger itself.
+
+    Sizes that are free are small where a model is tried.
+    """
+    sizes = [size for size in shape or () if isinstance(size, int)]
+    if shape is None or len(sizes) < len(shape):
+        return 0
+    return next(cut for cut in range(len(sizes) + 1) if prod(sizes[cut:]) <= _AT_ONCE)
 
 
 def _proto(scope: Scope) -> Any:

@@ -210,7 +210,7 @@ class Stretches:
         graph = helper.make_graph(
             [read.whole(node) for node in part.nodes],
             "stretch",
-            [helper.make_tensor_value_info(name, _dtype(array), None) for name, array in fed.items()],
+            [helper.make_tensor_value_info(name, _dtype(array), array.shape) for name, array in fed.items()],
             [self._stated(name) for name in self._ends(part)],
             [numpy_helper.from_array(read.value(tensor), tensor.name) for tensor in stored],
         )
