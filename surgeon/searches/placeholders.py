@@ -8,9 +8,10 @@ import numpy as np
 
 from surgeon.errors import UsageError
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
+from surgeon.ops.schema_tables import domains
 from surgeon.ops.torch_names import ATEN_DOMAIN, NO_ATTRIBUTES, TORCHSCRIPT_DOMAIN, lost, operator_of
 from surgeon.ops.torch_schemas import SCALAR_TYPES, Argument, TorchSchema, fitting, homes, known
 
@@ -35,8 +36,9 @@ def _unnamed_arguments(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `operator` (`aten::gelu`), `tensors` (those that are there), `places` (for each input the number of its tensor
     or None), `attributes`, `count` (of outputs) and `problem`: why the arguments cannot be named, empty if they can.
     """
-    for node in scope.live_nodes():
-        if not node.alive or "::" not in node.op:
+    foreign = {op for op in scope.by_op if split_op(op)[0] not in ("", *domains())}
+    for node in scope.live_nodes() if foreign else ():
+        if not node.alive or node.op not in foreign:
             continue
         named = _named(index, scope, node)
         if named is None:
