@@ -2,7 +2,26 @@
 
 from typing import Any
 
-from surgeon import Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, require, rule
+
+
+class Chain(Captures):
+    """x in another shape (middle), and that in another again (y).
+
+    first, zero, axis, axes: how the first is told.  shape, last, gone: how the second is.
+    """
+
+    x: Tensor
+    middle: Tensor | Any = None
+    y: Tensor | Any = None
+    first: Tensor | None = None
+    zero: int = 0
+    axis: int = 0
+    axes: list[int] | None = None
+    shape: Tensor | Any = None
+    attributes: dict[str, Any] | Any = None
+    last: int = 0
+    gone: list[int] | None = None
 
 
 def squeezed(g: Graph, x: Tensor, axes: Any) -> Tensor:
@@ -10,40 +29,31 @@ def squeezed(g: Graph, x: Tensor, axes: Any) -> Tensor:
     return g.any_of(g.squeeze(x, axes), g.unsqueeze(x, axes))
 
 
-def any_shape(g: Graph, x: Tensor, first: Tensor, zero: int, axis: int, axes: list[int] | None) -> Tensor:
+def any_shape(g: Graph, m: Chain) -> Tensor:
     """The elements of x in order, in another shape; what a zero of the first target means does not matter."""
-    shaped = g.any_of(
-        g.reshape(x, first, allowzero=zero), g.reshape(x, first), g.flatten(x, axis=axis), squeezed(g, x, axes)
-    )
-    return g.shared(g.capture("middle", shaped))
+    targets = g.reshape(m.x, m.first, allowzero=m.zero), g.reshape(m.x, m.first)
+    m.middle = g.any_of(*targets, g.flatten(m.x, axis=m.axis), squeezed(g, m.x, m.axes))
+    return g.shared(m.middle)
 
 
-def reshaped(
-    g: Graph,
-    x: Tensor,
-    shape: Tensor,
-    first: Tensor,
-    zero: int,
-    axis: int,
-    axes: list[int] | None = None,
-    **attributes: Any,
-) -> Tensor:
+def reshaped(g: Graph, m: Chain) -> Tensor:
     """Any of these, reshaped."""
-    return g.capture("y", g.reshape(any_shape(g, x, first, zero, axis, axes), shape, **attributes))
+    m.y = g.reshape(any_shape(g, m), m.shape, **m.attributes)
+    return m.y
 
 
 @rule(patterns=[reshaped], target="any")
-def one_reshape(g: Graph, x: Tensor, middle: Tensor, y: Tensor, shape: Tensor, attributes: dict[str, Any]) -> Tensor:
+def one_reshape(g: Graph, m: Chain) -> Tensor:
     """Write a reshape of a tensor that was only reshaped as one, or as none where it undoes the first.
 
     What: Reshape of a Reshape, Flatten, Squeeze or Unsqueeze.  The first stays where others read it too.
     Numerics: none.
     """
-    if x.shape is not None and x.shape == y.shape:
-        return x
-    if shape.elements is None or not takes_no_size(x, middle, shape.elements):
-        return g.reshape(x, fixed(y))
-    return g.reshape(x, shape, **attributes)
+    if m.x.shape is not None and m.x.shape == m.y.shape:
+        return m.x
+    if m.shape.elements is None or not takes_no_size(m.x, m.middle, m.shape.elements):
+        return g.reshape(m.x, fixed(m.y))
+    return g.reshape(m.x, m.shape, **m.attributes)
 
 
 def takes_no_size(x: Tensor, middle: Tensor, elements: list[Any]) -> bool:
@@ -65,27 +75,19 @@ def fixed(y: Tensor) -> list[int]:
     return [size if isinstance(size, int) else -1 for size in y.shape]
 
 
-def flattened(
-    g: Graph,
-    x: Tensor,
-    first: Tensor,
-    zero: int,
-    axis: int,
-    last: int,
-    axes: list[int] | None = None,
-    gone: list[int] | None = None,
-) -> Tensor:
+def flattened(g: Graph, m: Chain) -> Tensor:
     """Any of these, flattened, or with fewer or more axes of one element."""
-    middle = any_shape(g, x, first, zero, axis, axes)
-    return g.capture("y", g.any_of(g.flatten(middle, axis=last), squeezed(g, middle, gone)))
+    middle = any_shape(g, m)
+    m.y = g.any_of(g.flatten(middle, axis=m.last), squeezed(g, middle, m.gone))
+    return m.y
 
 
 @rule(patterns=[flattened], target="any", opset=5)
-def one_flatten(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+def one_flatten(g: Graph, m: Chain) -> Tensor:
     """Write a Flatten, Squeeze or Unsqueeze of a tensor that was only reshaped as one Reshape, or as none.
 
     What: Flatten, Squeeze or Unsqueeze of a Reshape, Flatten, Squeeze or Unsqueeze, where at most one size of the
     result is free, or where it has the shape that the tensor had.  The first stays where others read it too.
     Numerics: none.
     """
-    return x if x.shape is not None and x.shape == y.shape else g.reshape(x, fixed(y))
+    return m.x if m.x.shape is not None and m.x.shape == m.y.shape else g.reshape(m.x, fixed(m.y))

@@ -4,72 +4,54 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Constant, Graph, Match, Tensor, rule
+from surgeon import Captures, Constant, Graph, Tensor, rule
 from ._channels import channels_of, convolution, new_bias, over_channels, scaled_weights
 
 
-def conv(g: Graph, x: Tensor, w: Constant, bias: Constant | None, attributes: dict[str, Any]) -> Tensor:
-    """A convolution, transposed or not."""
-    return g.any_of(g.conv(x, w, bias, **attributes), g.conv_transpose(x, w, bias, **attributes))
+class Scaled(Captures):
+    """A convolution, transposed or not, and the constant behind it."""
+
+    x: Tensor
+    w: Constant
+    bias: Constant | None = None
+    factor: Constant | None = None
+    divisor: Constant | None = None
+    shift: Constant | None = None
+    less: Constant | None = None
+    attributes: dict[str, Any]
 
 
-def multiplied(
-    g: Graph, x: Tensor, w: Constant, factor: Constant, bias: Constant | None = None, **attributes: Any
-) -> Tensor:
-    """conv(x) · factor."""
-    return g.mul(conv(g, x, w, bias, attributes), factor)
+def multiplied(g: Graph, m: Scaled) -> Tensor:
+    """conv(x) · factor, or conv(x) / divisor."""
+    return g.any_of(g.mul(conv(g, m), m.factor), g.div(conv(g, m), m.divisor))
 
 
-def divided(
-    g: Graph, x: Tensor, w: Constant, divisor: Constant, bias: Constant | None = None, **attributes: Any
-) -> Tensor:
-    """conv(x) / divisor."""
-    return g.div(conv(g, x, w, bias, attributes), divisor)
+def shifted(g: Graph, m: Scaled) -> Tensor:
+    """conv(x) + shift, or conv(x) − less."""
+    return g.any_of(g.add(conv(g, m), m.shift), g.sub(conv(g, m), m.less))
 
 
-def shifted(
-    g: Graph, x: Tensor, w: Constant, shift: Constant, bias: Constant | None = None, **attributes: Any
-) -> Tensor:
-    """conv(x) + shift."""
-    return g.add(conv(g, x, w, bias, attributes), shift)
+def conv(g: Graph, m: Scaled) -> Tensor:
+    """The convolution."""
+    return g.any_of(*(write(m.x, m.w, m.bias, **m.attributes) for write in (g.conv, g.conv_transpose)))
 
 
-def lowered(
-    g: Graph, x: Tensor, w: Constant, less: Constant, bias: Constant | None = None, **attributes: Any
-) -> Tensor:
-    """conv(x) − less."""
-    return g.sub(conv(g, x, w, bias, attributes), less)
-
-
-@rule(patterns=[multiplied, divided, shifted, lowered], target="onnx")
-def conv_scale(
-    g: Graph,
-    match: Match,
-    x: Tensor,
-    w: Constant,
-    bias: Constant | None = None,
-    factor: Constant | None = None,
-    divisor: Constant | None = None,
-    shift: Constant | None = None,
-    less: Constant | None = None,
-    **attributes: Any,
-) -> Tensor:
+@rule(patterns=[multiplied, shifted], target="onnx")
+def conv_scale(g: Graph, m: Scaled) -> Tensor:
     """Fold a constant behind a convolution into its weights and bias.
 
     What: conv(x) · c, conv(x) / c, conv(x) + c and conv(x) − c, where c is one number or one for each channel; a sum
     leaves the weights as they are.
     Numerics: rounding only; products are computed in double precision and rounded once to the weights' dtype.
     """
-    op, group, rank = convolution(match), attributes.get("group", 1), w.rank
-    channels = channels_of(op, w, group)
-    one, two = (over_channels(item, rank, channels, 1.0) for item in (factor, divisor))
-    offset = over_channels(shift, rank, channels, 0.0) - over_channels(less, rank, channels, 0.0)
+    op, group, rank = convolution(m.match), m.attributes.get("group", 1), m.w.rank
+    channels = channels_of(op, m.w, group)
+    one, two = (over_channels(item, rank, channels, 1.0) for item in (m.factor, m.divisor))
+    offset = over_channels(m.shift, rank, channels, 0.0) - over_channels(m.less, rank, channels, 0.0)
     with np.errstate(all="ignore"):
         ratio = one / two
-    is_product = shift is None and less is None
-    weights: Tensor = g.literal(scaled_weights(op, w, ratio, group)) if is_product else w
-    bias_left = is_product and bias is None
-    made: Tensor = g.op(
-        op, x, weights, None if bias_left else g.literal(new_bias(bias, ratio, offset, w.dtype)), **attributes
-    )
+    is_product = m.shift is None and m.less is None
+    weights: Any = g.literal(scaled_weights(op, m.w, ratio, group)) if is_product else m.w
+    bias = None if is_product and m.bias is None else g.literal(new_bias(m.bias, ratio, offset, m.w.dtype))
+    made: Tensor = g.op(op, m.x, weights, bias, **m.attributes)
     return made

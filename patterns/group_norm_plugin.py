@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from surgeon import Constant, Graph, Tensor, require, rule
+from surgeon import Graph, require, rule
 from ._axes import over_named_axes
-from ._groups import are_groups, by_instances, by_moments, number_of, standard_node, vectors
+from ._groups import Grouped, are_groups, by_instances, by_moments, standard_node
 
 VERSION: dict[str, Any] = {"plugin_version": "1", "plugin_namespace": ""}
 
@@ -15,15 +15,7 @@ VERSION: dict[str, Any] = {"plugin_version": "1", "plugin_namespace": ""}
     target="tensorrt",
     dtypes="float32",
 )
-def group_norm_plugin(
-    g: Graph,
-    x: Tensor,
-    epsilon: float,
-    scale: Constant | None = None,
-    bias: Constant | None = None,
-    groups: Tensor | None = None,
-    num_groups: int = 0,
-) -> Any:
+def group_norm_plugin(g: Graph, m: Grouped) -> Any:
     """Fuse a group normalisation into TensorRT's plugin GroupNormalizationPlugin.
 
     What: that of group_norm, of four axes and in float32, which is all that the plugin takes; also the standard's node.
@@ -32,8 +24,7 @@ def group_norm_plugin(
     Else group_norm writes the standard's node, one layer of TensorRT's own, which NVIDIA recommends: the plugin is
     deprecated since 10.12, and TensorRT-RTX has it not.  Named before the group `tensorrt`, which leaves nothing to it.
     """
-    require(x.rank == 4, "the plugin takes four axes")
-    require(groups is not None or g.opset >= 21, "before opset 21 the node has one scale for a group")
-    number = num_groups if groups is None else number_of(groups)
-    settings: dict[str, Any] = {"eps": epsilon, "num_groups": number}
-    return g.op("trt.plugins::GroupNormalizationPlugin", x, *vectors(x, groups, scale, bias), **settings, **VERSION)
+    require(m.x.rank == 4, "the plugin takes four axes")
+    require(m.groups is not None or g.opset >= 21, "before opset 21 the node has one scale for a group")
+    settings: dict[str, Any] = {"eps": m.epsilon, "num_groups": m.number}
+    return g.op("trt.plugins::GroupNormalizationPlugin", m.x, *m.vectors(), **settings, **VERSION)

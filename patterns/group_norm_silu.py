@@ -1,81 +1,48 @@
 """A group normalisation and the SiLU behind it, as diffusion models have them."""
 
-from surgeon import Constant, Graph, Tensor, rule
+from surgeon import Graph, Tensor, rule
 from ._axes import over_named_axes
 from ._groups import (
+    Grouped,
     are_groups,
     by_instances,
     by_moments,
     channels_last,
     node_of_ort,
-    number_of,
     standard_node,
-    vectors,
     written_for_ort,
 )
 from .group_norm import decomposed
 
 
-def gated(g: Graph, y: Tensor) -> Tensor:
-    """y · σ(y) from primitives, or as one node."""
+def of_parts(g: Graph, m: Grouped) -> Tensor:
+    """y · σ(y) behind a group normalisation in parts."""
+    y = g.any_of(by_instances(g, m), by_moments(g, m))
+    return g.mul(y, g.sigmoid(y))
+
+
+def of_a_node(g: Graph, m: Grouped) -> Tensor:
+    """A SiLU, also as one node, behind GroupNormalization, or com.microsoft::GroupNorm as group_norm writes it."""
+    y = g.any_of(standard_node(g, m), node_of_ort(g, m))
     return g.any_of(g.mul(y, g.sigmoid(y)), g.ms_quick_gelu(y, alpha=1.0), g.swish(y, alpha=1.0))
 
 
-def behind_instances(
-    g: Graph, x: Tensor, scale: Constant, bias: Constant, ones: Constant, zeros: Constant, epsilon: float
-) -> Tensor:
-    """y · σ(y) behind Reshape, InstanceNormalization, Reshape, Mul and Add."""
-    y = by_instances(g, x, scale, bias, ones, zeros, epsilon)
-    return g.mul(y, g.sigmoid(y))
-
-
-def behind_moments(g: Graph, x: Tensor, scale: Constant, bias: Constant, axes: list[int], epsilon: float) -> Tensor:
-    """y · σ(y) behind Reshape, (x − mean) / √(variance + ε), Reshape, Mul and Add."""
-    y = by_moments(g, x, scale, bias, axes, epsilon)
-    return g.mul(y, g.sigmoid(y))
-
-
-def behind_standard_node(
-    g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float
-) -> Tensor:
-    """A SiLU behind GroupNormalization."""
-    return gated(g, standard_node(g, x, scale, bias, num_groups, epsilon))
-
-
-def behind_node_of_ort(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
-    """A SiLU behind com.microsoft::GroupNorm, as the rule group_norm writes it."""
-    return gated(g, node_of_ort(g, x, scale, bias, num_groups, epsilon))
-
-
-def one_node(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
+def one_node(g: Graph, m: Grouped) -> Tensor:
     """com.microsoft::GroupNorm with its activation."""
-    return channels_last(g, x, scale, bias, num_groups, epsilon, 1)
+    return channels_last(g, m.x, m.scale, m.bias, m.num_groups, m.epsilon, 1)
 
 
-@rule(
-    patterns=[behind_instances, behind_moments, behind_standard_node, behind_node_of_ort],
-    conditions=[over_named_axes, are_groups],
-    form_patterns=[one_node],
-)
-def group_norm_silu(
-    g: Graph,
-    x: Tensor,
-    epsilon: float,
-    scale: Constant | None = None,
-    bias: Constant | None = None,
-    groups: Tensor | None = None,
-    num_groups: int = 0,
-) -> Tensor:
+@rule(patterns=[of_parts, of_a_node], conditions=[over_named_axes, are_groups], form_patterns=[one_node])
+def group_norm_silu(g: Graph, m: Grouped) -> Tensor:
     """Fuse a group normalisation and the SiLU behind it into one com.microsoft::GroupNorm for GPUs.
 
     What: y · σ(y), y being the group normalisation of x as the rule group_norm finds it, or as one node already.
     Numerics: as group_norm.
     """
-    number = num_groups if groups is None else number_of(groups)
-    return written_for_ort(g, x, vectors(x, groups, scale, bias, "float32"), number, epsilon, act=1)
+    return written_for_ort(g, m, act=1)
 
 
 @group_norm_silu.on("decomposed")
-def _(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
-    written: Tensor = decomposed(g, x, scale, bias, num_groups, epsilon, act=1)
+def _(g: Graph, m: Grouped) -> Tensor:
+    written: Tensor = decomposed(g, m, act=1)
     return written

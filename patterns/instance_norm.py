@@ -1,18 +1,29 @@
 """Instance normalisation (Ulyanov, Vedaldi and Lempitsky, arXiv:1607.08022)."""
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from surgeon import Constant, Graph, Tensor, require, rule
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
 from ._axes import over_named_axes
 from ._moments import normalised, per_channel, require_spatial, scaled_and_shifted
 from ._numbers import for_epsilon
 
 
-def by_moments(g: Graph, x: Tensor, scale: Constant, bias: Constant, axes: list[int], epsilon: float) -> Tensor:
+class Instances(Captures):
+    """What is normalised over axes behind the channels, or by a node, and a scale and a bias."""
+
+    x: Tensor
+    epsilon: float
+    scale: Constant | Any = None
+    bias: Constant | Any = None
+    axes: list[int] | Any = None
+
+
+def by_moments(g: Graph, m: Instances) -> Tensor:
     """(x − mean) / √(variance + ε) over the axes behind the channels, · scale + bias."""
-    return scaled_and_shifted(g, normalised(g, x, axes, epsilon), scale, bias)
+    return scaled_and_shifted(g, normalised(g, m.x, m.axes, m.epsilon), m.scale, m.bias)
 
 
 def is_all(constant: Constant, number: float) -> None:
@@ -20,26 +31,25 @@ def is_all(constant: Constant, number: float) -> None:
     require(bool(np.all(constant.values == number)), "the node has a scale and a bias of its own")
 
 
-def with_scale_behind(g: Graph, x: Tensor, scale: Constant, bias: Constant, epsilon: float) -> Tensor:
+def with_scale_behind(g: Graph, m: Instances) -> Tensor:
     """InstanceNormalization with scale one and bias zero, and another scale and bias behind it."""
-    ones, zeros = g.such_that(g.any_tensor(), is_all, 1.0), g.such_that(g.any_tensor(), is_all, 0.0)
-    return g.add(g.mul(g.instance_normalization(x, ones, zeros, epsilon=epsilon), scale), bias)
+    ones, zeros = (g.such_that(g.any_tensor(), is_all, number) for number in (1.0, 0.0))
+    return g.add(g.mul(g.instance_normalization(m.x, ones, zeros, epsilon=m.epsilon), m.scale), m.bias)
 
 
-def one_node(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+def one_node(g: Graph, m: Instances) -> Tensor:
     """InstanceNormalization."""
-    return g.instance_normalization(x, scale, bias, epsilon=epsilon)
+    return g.instance_normalization(m.x, m.scale, m.bias, epsilon=m.epsilon)
 
 
-def are_spatial(
-    x: Tensor, axes: list[int] | None = None, scale: Tensor | None = None, bias: Tensor | None = None
-) -> None:
+def are_spatial(m: Instances) -> None:
     """Over the only axis behind the channels, and without a scale for each, it is a layer normalisation."""
-    if axes is not None:
-        require_spatial(x, axes)
-        has_scale = any(size != 1 for item in (scale, bias) if item is not None for size in (item.shape or ())[:-1])
-        require(x.rank > 3 or has_scale, "over the last axis alone it is a layer normalisation")
-        sizes = x.shape[2:]
+    if m.axes is not None:
+        require_spatial(m.x, m.axes)
+        factors = (item.shape or () for item in (m.scale, m.bias) if item is not None)
+        has_scale = any(size != 1 for shape in factors for size in shape[:-1])
+        require(m.x.rank > 3 or has_scale, "over the last axis alone it is a layer normalisation")
+        sizes = m.x.shape[2:]
         require(all(isinstance(size, int) for size in sizes), "the sizes behind the channels must be fixed")
         require(prod(sizes) > 1, "of a single number ONNX Runtime's kernel loses digits")
 
@@ -50,9 +60,7 @@ def are_spatial(
     target="onnx",
     form_patterns=[one_node],
 )
-def instance_norm(
-    g: Graph, x: Tensor, epsilon: float, scale: Constant | None = None, bias: Constant | None = None
-) -> Tensor:
+def instance_norm(g: Graph, m: Instances) -> Tensor:
     """Fuse an instance normalisation into one InstanceNormalization node.
 
     What: each channel of each image less its mean, over √(its variance + ε), then · scale + bias for each channel; a
@@ -61,17 +69,18 @@ def instance_norm(
     pixel, where the result is the bias alone) loses digits, so the sizes behind the channels must be fixed.
     TensorRT: the node is one normalization layer.
     """
-    told = for_epsilon(g, x, epsilon)
-    return g.instance_normalization(told, per_channel(x, scale, 1), per_channel(x, bias, 0), epsilon=epsilon)
+    x = for_epsilon(g, m.x, m.epsilon)
+    return g.instance_normalization(x, per_channel(m.x, m.scale, 1), per_channel(m.x, m.bias, 0), epsilon=m.epsilon)
 
 
 @instance_norm.on("decomposed")
-def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+def _(g: Graph, m: Instances) -> Tensor:
+    x = m.x
     require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
     require(x.dtype != "float64", "ONNX Runtime has no kernel for a double to hold it against")
     axes, shape = tuple(range(2, x.rank)), (-1, *[1] * (x.rank - 2))
     wide = g.cast(x, to="float32") if x.dtype in ("float16", "bfloat16") else x
     centred = g.centred(wide, axes)
-    normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
+    normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), m.epsilon))
     narrow = normal if wide is x else g.cast(normal, to=x.dtype)
-    return g.add(g.mul(narrow, g.reshape(scale, shape)), g.reshape(bias, shape))
+    return g.add(g.mul(narrow, g.reshape(m.scale, shape)), g.reshape(m.bias, shape))
