@@ -1,9 +1,6 @@
 """What a run knows of its models, on disk: a hundred thousand of them take no more memory than ten."""
 
-import contextlib
-import os
 import sqlite3
-import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -34,11 +31,10 @@ class Book:
     """Tables of what is planned, of what was found where, of the rows of last time and of those of now."""
 
     def __init__(self) -> None:
-        handle, path = tempfile.mkstemp(prefix="surgeon-fleet-", suffix=".db")
-        os.close(handle)
-        self._tables = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # A file without a name, which goes with the process, however that ends (sqlite.org/inmemorydb.html).
+        self._tables = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._tables.executescript(_TABLES)
-        self._end = weakref.finalize(self, _close, self._tables, path)
+        self._end = weakref.finalize(self, self._tables.close)
 
     def close(self) -> None:
         """Let go of it."""
@@ -137,8 +133,3 @@ class Book:
         """How many models were left as they were."""
         return int(self._tables.execute("SELECT COALESCE(SUM(kept), 0) FROM rows").fetchone()[0])
 
-
-def _close(tables: sqlite3.Connection, path: str) -> None:
-    tables.close()
-    with contextlib.suppress(OSError):
-        os.unlink(path)
