@@ -190,6 +190,23 @@ def test_sizes_that_are_asked_for_bound_no_others(runs):
     assert all(run["q"][2] < 100 for run in runs)
 
 
+def test_sizes_that_are_put_together_before_they_are_asked_for_bound_none_either(runs):
+    """As TorchScript writes the shape of heads: the rows of the input, and behind them 12 heads of 64."""
+
+    @rule(patterns=[lambda g, x, s, t: g.reshape(g.relu(g.reshape(x, s)), t)])
+    def unsplit_at_any(g: Graph, x: Tensor, s: Tensor, t: Tensor) -> Tensor:
+        return g.relu(x)
+
+    made = parse(
+        "(float[1, 1829, 768] x) => (float[1, 1829, 768] y) "
+        "<int64 one = {1}, int64[1] b = {1}, int64[1] z = {0}, int64[2] h = {12, 64}, int64[1] d = {768}> "
+        "{ s = Shape(x) r = Gather(s, one) u = Unsqueeze(r, z) f = Concat<axis = 0>(b, u, h) i = Reshape(x, f)"
+        "  j = Relu(i) v = Unsqueeze(r, z) t = Concat<axis = 0>(b, v, d) y = Reshape(j, t) }"
+    )
+    assert surgeon.rewrite(made, ["constant_folding", unsplit_at_any])[1].outcome == "proved"
+    assert sum(run["x"][1] > 100 for run in runs) <= 1
+
+
 def test_a_float_stands_for_a_dim_only_as_near_as_it_is_precise():
     assert 64 in set(meant(np.float32([0.125])))
     assert 768 in set(meant(np.float32([1 / 768])))

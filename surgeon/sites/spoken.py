@@ -1,12 +1,14 @@
 """The numbers of which a region speaks: as lengths, places or parts that its sizes may hang on."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
+from surgeon.indexing.scope import Node
 from surgeon.ops.records import record
 from surgeon.shapes.facts import WHOLE
 
@@ -31,13 +33,29 @@ def values_of(cut: "Cut") -> frozenset[int]:
 
 
 def places_of(cut: "Cut") -> frozenset[int]:
-    """Those of them that are not but sizes which something is to have."""
-    sizes, others = set[str](), set[str]()
+    """Those of them that are not but sizes which something is to have, be they put together for that first."""
+    handed_on = {cut.name(cut.region.scope, name) for pair in cut.region.outputs for name in pair}
+    readers: defaultdict[str, list[tuple[Node, int]]] = defaultdict(list)
     for node in (*cut.prefix, *cut.before, *cut.after):
         for slot, name in enumerate(node.inputs):
-            (sizes if slot in record(node.op).sizes_at else others).add(cut.name(node.scope, name))
-        others.update(cut.name(node.scope, name) for name in cut.captured(node))
-    return _values(cut, cut.constants.keys() - (sizes - others))
+            readers[cut.name(node.scope, name)].append((node, slot))
+        handed_on.update(cut.name(node.scope, name) for name in cut.captured(node))
+    known: dict[str, bool] = {}
+
+    def is_size(name: str) -> bool:
+        if name not in known:
+            known[name] = name not in handed_on and all(asks_for_size(node, slot) for node, slot in readers[name])
+        return known[name]
+
+    def asks_for_size(node: Node, slot: int) -> bool:
+        told = record(node.op)
+        if slot in told.sizes_at:
+            return True
+        puts_together = slot in told.moves and not told.broadcasts and not told.reduces
+        made = [cut.name(node.scope, name) for name in node.outputs if name]
+        return puts_together and all(readers[name] and is_size(name) for name in made)
+
+    return _values(cut, [name for name in cut.constants if not (readers[name] and is_size(name))])
 
 
 def _values(cut: "Cut", constants: Iterable[str]) -> frozenset[int]:
