@@ -169,6 +169,8 @@ def _of_proof(proof: SiteProof) -> Iterator[tuple[str, Content]]:
     """How one site was proved, and by how much it differs."""
     if proof.runs:
         yield "proof", f"{proof.runs:,} runs under {proof.oracle}, against {proof.reference}"
+    elif proof.oracle:
+        yield "proof", f"{proof.oracle}, against {proof.reference}"
     if proof.kinds:
         yield "tried", ", ".join(proof.kinds)
     if proof.sizes:

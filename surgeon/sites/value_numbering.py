@@ -1,10 +1,10 @@
-"""Twins: tensors that two nodes make alike from the same, which the matcher takes for one."""
+"""Tensors that two nodes make alike from the same: as the matcher takes them for one, and as a proof may."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from surgeon.indexing.constants import Value
-from surgeon.indexing.equality import are_equal
-from surgeon.indexing.origin import Origin
+from surgeon.indexing.equality import are_equal, repeats
+from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import TRANSPARENT
 
@@ -50,3 +50,24 @@ class Twins:
         """What a tensor of the source holds, where that is fixed."""
         scope, name = tensor
         return self._origin.constants.get(self._origin.scope(scope), name)
+
+
+class Repeated(Twins):
+    """What tells whether nodes of the source say the same of the same tensors, and so compute the same to the last bit.
+
+    own: what the region makes that is to be proved; of no other tensor it is asked whether it equals another.
+    rests: tensors that were taken for equal to others, as other sites prove.
+    """
+
+    def __init__(self, origin: Origin, own: Collection[str]) -> None:
+        super().__init__(origin, self._identity, lambda node: repeats(node.op, origin.index.local))
+        self._own, self.rests = own, set[Place]()
+
+    def behind(self, tensor: Tensor) -> Tensor:
+        """What is read in the place of a tensor, as another site proves."""
+        scope, name = tensor
+        return tensor if name in self._own else (scope, self._origin.same(scope, name, self.rests))
+
+    def _identity(self, scope: Scope, name: str) -> Key:
+        home = self._origin.scope(scope).home(name)
+        return id(self._origin.scope(scope) if home is None else home), name

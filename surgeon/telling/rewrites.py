@@ -114,6 +114,9 @@ def proof_words(report: Report) -> Iterator[str]:
         doubt = "" if independent else " (not independent: it proves the wiring, not the op)"
         count = f"{counted(len(proofs), 'proof')}, {counted(runs, 'run')}"
         yield f"{count} under {oracle}{doubt}, against {reference}"
+    looked = Counter(proof.oracle for proof in report.proofs if proof.oracle and not proof.runs)
+    for oracle, count_of in looked.items():
+        yield f"{counted(count_of, 'proof')} by {oracle}"
 
 
 def tried_words(report: Report) -> str:
