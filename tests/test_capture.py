@@ -23,7 +23,7 @@ def test_a_selection_finds_its_like(tmp_path, monkeypatch):
     assert "Captured from tiny_distilbert.onnx, linear_4 to gelu." in text
     _, report = surgeon.rewrite(MODEL, "./activation.py", output="out.onnx")
     assert report.counts == {"activation": 4}
-    assert report.outcome == "proved"
+    assert report.outcome == "unproved", "nobody knows what my.domain::Activation computes"
     again = run("capture", MODEL, "--from", "linear_4", "--to", "gelu", "--name", "activation")
     assert again.exit_code == 2
     assert "is there already" in again.output

@@ -110,7 +110,12 @@ class TestOfAPackage:
 
     def test_rewrite_writes_its_ops_and_proves_them(self, acme, saved, tmp_path):
         path, out = saved(GATE.format(x="x", y="y")), tmp_path / "out.onnx"
-        done = run("rewrite", path, out, "--rules", "smooth_gate", "--target", "acme", "--require-proof")
+        words = ["rewrite", path, out, "--rules", "smooth_gate", "--target", "acme", "--require-proof"]
+        done = run(*words)
+        assert done.exit_code == 1
+        assert "nothing here computes what is written but the rule's own pattern" in done.output
+        (tmp_path / "npu.py").write_text(IMPLEMENTATION)
+        done = run(*words, "--custom-ops", tmp_path / "npu.py")
         assert done.exit_code == 0, done.output
         written = surgeon.find(out, "smooth_gate", target="decomposed")
         assert len(list(written)) == 1

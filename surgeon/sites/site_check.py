@@ -21,7 +21,7 @@ from surgeon.sites.proof import CannotCut, SiteProof, least
 from surgeon.sites.region import Region
 from surgeon.sites.remote import proofs_of, run_here, stays, traced
 from surgeon.sites.signature import Signature, Signatures
-from surgeon.sites.value_numbering import Repeated
+from surgeon.sites.value_numbering import EqualNodes
 from surgeon.verdicts.result import Outcome
 
 DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may hold only for what its model computes there
@@ -67,7 +67,7 @@ class SiteCheck:
         scope, own = region.scope, {name for node in region.before for name in node.outputs}
         if not region.outputs or not all(node.original for node in region.after):
             return None
-        nodes = Repeated(self._origin, own)
+        nodes = EqualNodes(self._origin, own)
         if not all(nodes.are_equal((scope, old), (scope, new)) for old, new in region.outputs):
             return None
         self._rests[region] = nodes.rests

@@ -19,6 +19,7 @@ from surgeon.inputs.wishes import Wish
 from surgeon.models.loads import Load
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import all_nodes
+from surgeon.running.unknown import cure
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input, Sum
@@ -297,6 +298,8 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
     started = time.perf_counter()
     options = experiment.options
     proof, outcome, reason = _found(experiment, note)
+    if outcome is Outcome.PROVED and not proof.independent:
+        outcome, reason = Outcome.UNPROVED, _by_itself(experiment)
     return SiteProof(
         outcome=outcome,
         reason=reason,
@@ -311,6 +314,13 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
         kinds=tuple(proof.kinds),
         sizes=tuple(dict.fromkeys(proof.sizes)),
     )
+
+
+def _by_itself(experiment: Experiment) -> str:
+    """Why agreement says little where the rule's own pattern computed what the rule wrote, or took out."""
+    minis, custom_ops = experiment.minis, experiment.options.custom_ops
+    help_ = next(filter(None, (cure(model, custom_ops) for model in (minis.after, minis.before))), "")
+    return f"nothing here computes what is written but the rule's own pattern, which proves no order of inputs{help_}"
 
 
 def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:

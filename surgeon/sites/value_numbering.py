@@ -52,7 +52,7 @@ class Twins:
         return self._origin.constants.get(self._origin.scope(scope), name)
 
 
-class Repeated(Twins):
+class EqualNodes(Twins):
     """What tells whether nodes of the source say the same of the same tensors, and so compute the same to the last bit.
 
     own: what the region makes that is to be proved; of no other tensor it is asked whether it equals another.
