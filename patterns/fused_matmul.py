@@ -64,7 +64,7 @@ def require_matrices(a: Tensor, b: Tensor) -> None:
     require(str(a.dtype) in FLOATS, "ONNX Runtime's FusedMatMul multiplies floats")
 
 
-@rule(patterns=[turned_right, turned_left, scaled, scaled_left, scaled_right], form_patterns=[one_node])
+@rule(patterns=[turned_right, turned_left, scaled, scaled_left, scaled_right], form_patterns=[one_node], last=True)
 def fused_matmul(g: Graph, m: Factors) -> Tensor:
     """Fuse transposes of factors, and numbers that they or their product are multiplied with, into FusedMatMul.
 

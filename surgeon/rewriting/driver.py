@@ -67,6 +67,7 @@ class Driver:
     acceptance: Acceptance = field(init=False)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
     _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)
+    _settled: dict[tuple[int, int], int] = field(default_factory=dict)  # how long the log was when a rule found nothing
     _growth: int = 0
     _allowed_growth: int = 0
 
@@ -89,11 +90,14 @@ class Driver:
             drop_uncalled(self.index)
             self._run_to_the_end(self.first, [scope for scope in scopes if scope.function is not None])
             drop_uncalled(self.index)
-        rules = [rule for rule in self.rules if rule not in self.first]
-        self._run_to_the_end(sorted(rules, key=lambda rule: rule.search is not None and rule.search.last), scopes)
+        rules = [rule for rule in self.rules if rule not in self.first and not rule.last]
+        self._run_to_the_end(rules, scopes)
+        last = [rule for rule in self.rules if rule not in self.first and rule.last]
+        if last:
+            self._run_to_the_end([*rules, *last], scopes)
 
     def _run_to_the_end(self, rules: Sequence[Rule], scopes: Sequence[Scope]) -> None:
-        settled: dict[tuple[int, int], int] = {}  # how long the log was when a rule found nothing in a scope
+        settled = self._settled
         for _ in range(ROUNDS):
             before = len(self.log)
             for rule in rules:

@@ -84,6 +84,7 @@ class Rule(Displayed):
         unsuited: targets that take a kind of form that it has, but not this one, and why.
         dtypes: names of the dtypes that the first output of a match may have; empty for all.
         lacking: it is for what the target does not run alone.
+        last: it runs once no other rule finds anything.
 
     Examples:
         >>> from surgeon.patterns.gelu import gelu
@@ -105,6 +106,7 @@ class Rule(Displayed):
     unsuited: Mapping[str, str] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
     lacking: bool = False
+    last: bool = False
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
     _traceable: dict[Function, bool] = field(default_factory=dict, repr=False)
 
@@ -268,6 +270,7 @@ def rule(
     dtypes: str | Sequence[str] = (),
     form_patterns: Sequence[Function] | None = None,
     lacking: bool = False,
+    last: bool = False,
 ) -> Callable[[Function], Rule]:
     """Make a rule of the decorated replacement.
 
@@ -298,6 +301,7 @@ def rule(
         form_patterns: those by which what the decorated function writes is recognised, as `patterns` of `Rule.on`.
         lacking: fire only where the target does not run what is there: it has no kernel for a node, or does not take it
             as it stands.
+        last: fire only once no other rule finds anything, as a rule whose result other rules do not look into.
 
     Returns:
         A decorator that makes a Rule.  A form, or an unsuited target, that is not installed is left alone.
@@ -335,6 +339,7 @@ def rule(
             dict(unsuited or {}),
             _named_dtypes(dtypes),
             lacking,
+            last or (search is not None and search.last),
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
             made.on(kind, opset=since, patterns=form_patterns)(function)
