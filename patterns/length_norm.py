@@ -1,0 +1,80 @@
+"""Root mean square normalisation told by lengths: x over its Euclidean length, times the root of how many numbers."""
+
+from math import isclose, sqrt
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+from ._axes import Array, first_axis, narrowed, over_named_axes, require_spans
+from .l2_norm import LARGEST_FLOOR, spread_like
+
+SHORT = "a row about as long as the floor, of 1e-12 in all, comes out up to a root of two shorter"
+DIFFERS = {
+    "denormals": SHORT,
+    "extreme": SHORT,
+    "non_finite": "a row that holds an infinity gives what the runtime makes of infinity over infinity",
+}
+
+
+class Length(Captures):
+    """What is normalised over which axes; inner: a number on its length, outer: one on the result, which is scaled."""
+
+    x: Tensor
+    axes: list[int]
+    floor: float
+    inner: float = 1.0
+    outer: float = 1.0
+    scale: Tensor | Any = None
+
+
+def over_length(g: Graph, m: Length) -> Tensor:
+    """x / max(‖x‖ · inner, floor), the length perhaps spread to the shape of x."""
+    length = g.length_over(m.x, m.axes)
+    told = g.any_of(g.mul(length, m.inner), length)
+    least = g.any_of(g.clip(told, m.floor), g.max(told, m.floor))
+    return g.div(m.x, g.any_of(g.such_that(g.expand(least, g.any_tensor()), spread_like, m.x), least))
+
+
+def scaled(g: Graph, m: Length) -> Tensor:
+    """x / max(‖x‖ · inner, floor) · outer · scale."""
+    normal = over_length(g, m)
+    return g.any_of(g.mul(normal, m.outer, m.scale), g.mul(normal, m.scale))
+
+
+def plain(g: Graph, m: Length) -> Tensor:
+    """The same without a scale."""
+    return g.mul(over_length(g, m), m.outer)
+
+
+@rule(patterns=[scaled, plain], conditions=[over_named_axes], differs=DIFFERS)
+def length_norm(g: Graph, m: Length) -> Tensor:
+    """Fuse x / max(‖x‖, floor) · √n · scale over the last axes into SimplifiedLayerNormalization.
+
+    What: a root mean square normalisation by torch's normalize, as x-transformers and vit-pytorch have it; n numbers
+    are in a row, and the floor is at most 1e-6.  What the numbers come to beside √n becomes part of the scale.
+    Numerics: rounding only, for rows that are longer than the floor, and for zeros.
+    """
+    first = first_axis(m.x, m.axes)
+    require(m.x.shape is not None and m.x.dtype is not None, "the shape or the dtype of the input is unknown")
+    sizes = m.x.shape[first:]
+    require(all(isinstance(size, int) for size in sizes), "the sizes of the axes must be known")
+    count = int(np.prod(sizes))
+    require(0 < m.floor / m.inner <= LARGEST_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
+    factor = m.outer / (m.inner * sqrt(count))
+    scale = narrowed(m.x, m.scale)
+    require_spans(m.x, first, scale)
+    epsilon = (m.floor / m.inner) ** 2 / count
+    return g.simplified_layer_normalization(m.x, times(g, m, scale, factor, sizes), axis=first, epsilon=epsilon)
+
+
+def times(g: Graph, m: Length, scale: Tensor | Array | None, factor: float, sizes: Any) -> Any:
+    """A scale times a number, ones where there is none."""
+    if scale is None:
+        return np.full(sizes, 1.0 if isclose(factor, 1, rel_tol=1e-6) else factor, m.x.dtype)
+    if isclose(factor, 1, rel_tol=1e-6):
+        return scale
+    if isinstance(scale, np.ndarray) or scale.is_constant:
+        values = scale if isinstance(scale, np.ndarray) else scale.values
+        return (values.astype(np.float64) * factor).astype(m.x.dtype)
+    return g.mul(scale, factor)

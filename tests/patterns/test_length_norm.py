@@ -1,0 +1,57 @@
+"""length_norm: root mean square normalisation by the length of a row, what is spared and why."""
+
+import pytest
+from surgeon.patterns.length_norm import length_norm
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+HEAD = "(float[n, 5, 16] x) => (float[n, 5, 16] y)"
+CONSTANTS = "float floor = {1e-12}, float four = {4}, float quarter = {0.25}, float three = {3}, float one = {1}"
+SCALE = "float[16] g = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}"
+LENGTH = "l = ReduceL2<axes = [-1]>(x) c = Clip(l, floor) d = Div(x, c) "
+
+
+def graph(body, head=HEAD, opset=17):
+    return parse(f'<ir_version: 8, opset_import: ["" : {opset}]> agraph {head} <{CONSTANTS}, {SCALE}> {{ {body} }}')
+
+
+# fmt: off
+FIRES = [
+    Case(length_norm, "torch's normalize, times the root of the width",
+         graph("l = ReduceL2<axes = [-1]>(x) c = Clip(l, floor) s = Shape(x) e = Expand(c, s) d = Div(x, e) "
+               "y = Mul(d, four)")),
+    Case(length_norm, "scaled", graph(f"{LENGTH} r = Mul(d, four) y = Mul(r, g)")),
+    Case(length_norm, "scaled first", graph(f"{LENGTH} r = Mul(g, d) y = Mul(r, four)")),
+    Case(length_norm, "the root is part of the scale", graph(f"{LENGTH} y = Mul(d, g)")),
+    Case(length_norm, "another number than the root", graph(f"{LENGTH} y = Mul(d, three)")),
+    Case(length_norm, "the root on the length",
+         graph("l = ReduceL2<axes = [-1]>(x) r = Mul(l, quarter) c = Clip(r, floor) d = Div(x, c) y = Mul(d, g)")),
+    Case(length_norm, "a maximum", graph("l = ReduceL2<axes = [-1]>(x) c = Max(l, floor) d = Div(x, c) y = Mul(d, g)")),
+    Case(length_norm, "a scale that is an input",
+         graph(f"{LENGTH} r = Mul(d, three) y = Mul(r, w)", "(float[n, 5, 16] x, float[16] w) => (float[n, 5, 16] y)")),
+]
+SPARES = [
+    Case(length_norm, "over another axis", why="the axes must be the last ones",
+         model=graph(f"{LENGTH} y = Mul(d, four)".replace("[-1]", "[1]"))),
+    Case(length_norm, "a floor that shows", why="the floor is 1",
+         model=graph(f"{LENGTH} y = Mul(d, four)".replace("l, floor", "l, one"))),
+    Case(length_norm, "no number behind it", why="wanted",
+         model=graph(f"{LENGTH} y = Neg(d)")),
+    Case(length_norm, "the length of something else", why="wanted",
+         model=graph("h = Neg(x) l = ReduceL2<axes = [-1]>(h) c = Clip(l, floor) d = Div(x, c) y = Mul(d, four)")),
+    Case(length_norm, "a sum of magnitudes", why="there is no Pow or ReduceL2",
+         model=graph(f"{LENGTH} y = Mul(d, four)".replace("ReduceL2", "ReduceL1"))),
+    Case(length_norm, "a width that is free", why="sizes of the axes must be known",
+         model=graph(f"{LENGTH} y = Mul(d, four)", "(float[n, 5, w] x) => (float[n, 5, w] y)")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
