@@ -97,6 +97,8 @@ GROUPS = {
     ),
     "linear": (
         "conv_batch_norm",
+        "batch_norm_before",
+        "matmul_batch_norm",
         "conv_scale",
         "pad_conv",
         "gemm",
@@ -116,6 +118,8 @@ GROUPS = {
         "batch_norm",
         "activations",
         "conv_batch_norm",
+        "batch_norm_before",
+        "matmul_batch_norm",
         "conv_scale",
         "pad_conv",
         "gemm",

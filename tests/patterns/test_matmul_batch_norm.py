@@ -1,0 +1,52 @@
+"""matmul_batch_norm: what is folded, and what is spared and why."""
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+from surgeon.patterns.matmul_batch_norm import matmul_batch_norm
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+HEAD = "(float[n, 5, 4] x) => (float[n, 5, 8] y)"
+NORM = "b = BatchNormalization(f, scale, shift, mean, variance) s = Shape(a) "
+TENSORS = {"w": (4, 8), **dict.fromkeys(("scale", "shift", "mean", "variance"), (8,))}
+
+
+def graph(body, head=HEAD):
+    shapes = "int64[2] rows = {-1, 8}, int64[4] heads = {-1, 5, 2, 4}"
+    made = parse(f'<ir_version: 8, opset_import: ["" : 17]> g {head} <{shapes}> {{ {body} }}')
+    random = np.random.default_rng(0)
+    for name, shape in TENSORS.items():
+        values = random.random(shape) + 0.5 if name == "variance" else random.normal(size=shape)
+        made.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
+    return made
+
+
+# fmt: off
+FIRES = [
+    Case(matmul_batch_norm, "rows of all batches by a Flatten",
+         graph(f"a = MatMul(x, w) f = Flatten<axis = 2>(a) {NORM} y = Reshape(b, s)")),
+    Case(matmul_batch_norm, "by a Reshape", graph(f"a = MatMul(x, w) f = Reshape(a, rows) {NORM} y = Reshape(b, s)")),
+    Case(matmul_batch_norm, "split into heads at once",
+         graph(f"a = MatMul(x, w) f = Reshape(a, rows) {NORM} y = Reshape(b, heads)",
+               HEAD.replace("5, 8]", "5, 2, 4]"))),
+]
+SPARES = [
+    Case(matmul_batch_norm, "a normalisation in training", why="training_mode = 1",
+         model=graph("a = MatMul(x, w) f = Flatten<axis = 2>(a) "
+                     f"{NORM} y = Reshape(b, s)".replace("n(f", "n<training_mode = 1>(f"))),
+    Case(matmul_batch_norm, "a result of free sizes", why="several sizes of the result are free",
+         model=graph(f"a = MatMul(x, w) f = Flatten<axis = 2>(a) {NORM} y = Reshape(b, t)",
+                     "(float[n, 5, 4] x, int64[3] t) => (float[k, l, 8] y)")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
