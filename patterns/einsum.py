@@ -5,6 +5,7 @@ from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
 from ._letters import Alone, Parts, Product, parts_of, terms_of, written_out
+from ._masks import is_as_large
 
 KINDS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "uint64")  # that MatMul takes
 Sizes = dict[str, Any]
@@ -61,7 +62,7 @@ def einsum(g: Graph, m: Product) -> Tensor:
         a, b, terms = b, a, terms._replace(left=terms.right, right=terms.left)
     parts = parts_of(terms)
     sizes, others = dict(zip(terms.left, a.shape, strict=True)), dict(zip(terms.right, b.shape, strict=True))
-    same = all(sizes[letter] == others[letter] for letter in parts.summed)
+    same = all(is_as_large(sizes[letter], others[letter]) for letter in parts.summed)
     require(same, "the sizes of what is summed are unknown or differ")
     made = g.matmul(left_of(g, a, terms.left, parts, sizes), right_of(g, b, terms.right, parts, others))
     return in_order(g, made, parts, terms.made, others)

@@ -1,9 +1,11 @@
 """einsum: sums of products that are products of matrices, what is spared and why."""
 
 import pytest
+from onnx import TensorProto, helper
 from surgeon.patterns.attention import attention
 from surgeon.patterns.einsum import einsum, einsum_of_one
 
+import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 
@@ -84,3 +86,14 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_a_size_that_a_table_cuts_is_the_other():
+    """Scores of as many keys as a mask of 32 rows has, so that these are all, as dynamo states it."""
+    model = parse(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[b, s, s] a, float[b, s, 8] v) => (float[b, s, 8] y) '
+        '{ p = Softmax<axis = -1>(a) y = Einsum<equation = "bij,bjd->bid">(p, v) }'
+    )
+    model.graph.value_info.append(helper.make_tensor_value_info("p", TensorProto.FLOAT, ["b", "s", "Min(32, s)"]))
+    _, report = surgeon.rewrite(model, einsum)
+    assert [site.outcome for site in report.sites] == ["proved"]
