@@ -87,7 +87,7 @@ CASES = [
         e = Slice (x, m1, low, one, m1)  f = Slice (x, zero, four, one)  sh = Shape (x)  n1 = Slice (sh, zero, one)
         s1 = Slice (sh, one, two)  g = Slice (x, zero, s1, two)  h = Slice (x, one, s1, one, two)
         i = Slice (x, m1, far, zero)
-        j = Slice (sh, m1, low, zero, m1)"""),
+        j = Slice (sh, m1, low, zero, m1)  ng = Neg (s1)  k = Slice (x, ng, far, two)"""),
     ("gathers", "float[n, s, 64] x, int64[n, 2] i, int64[n, s, 3] e", GATHERS, """
         a = Gather <axis = 1> (x, one)  b = Gather <axis = 2> (x, i)  c = GatherElements <axis = 2> (x, e)
         v, w = TopK (x, k)  o = OneHot (i, depth, onoff)  g = GatherND (x, nd)

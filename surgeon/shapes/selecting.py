@@ -32,12 +32,15 @@ def slice_parameters(site: NodeView) -> tuple[list[Any], list[Any], list[int], l
 
 
 def _from_front(bound: Size | None, size: Size) -> Size | None:
-    """A start or end of a Slice with a positive step as an index of at least 0; None where its sign is unknown."""
+    """A start or end of a Slice with a positive step as an index of at least 0; None where its sign is unknown.
+
+    One that is the negative of a size counts from the end: of a size of 0, for which it would not, nothing is left.
+    """
     if isinstance(bound, int) and abs(bound) >= FAR:
         return size if bound > 0 else 0
     if bound is None or at_least(bound, 0):
         return bound
-    return largest(bound + size, 0) if at_least(-1, bound) else None
+    return largest(bound + size, 0) if at_least(0, bound) else None
 
 
 def slice_size(size: Size, start: Size | None, end: Size | None, step: int) -> Size | None:
