@@ -216,6 +216,9 @@ def test_a_variable_that_there_is_not(recipe, tmp_path):
     done = run("run", recipe, MODEL, tmp_path / "out.onnx", "--set", "nam=z")
     assert done.exit_code == 2
     assert "has no variable 'nam'; did you mean 'name'" in done.output
+    done = run("run", recipe, MODEL, tmp_path / "out.onnx", "--set", "window=3")
+    assert done.exit_code == 2
+    assert "has no variable 'window'; declare it under [variables] of the recipe" in done.output
 
 
 def test_rule_files_are_found_beside_the_recipe(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from typing import Any
 from surgeon.editing.edit import Edit
 from surgeon.edits.catalogue import all_edits
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
-from surgeon.listing import nearest
+from surgeon.listing import like, nearest
 from surgeon.recipes.locating import Located
 from surgeon.recipes.recipe import Recipe, Rules, Step
 
@@ -75,7 +75,9 @@ class _RecipeFile:
         own = found.get("variables", {})
         strange = next((name for name in self._given if name not in own), None)
         if strange is not None:
-            raise UsageError(f"The recipe {self._at.path} has no variable {strange!r}; {nearest(strange, own)}")
+            declare = "declare it under [variables] of the recipe, from where it is overridden."
+            how = nearest(strange, own) if like(strange, own) else declare
+            raise UsageError(f"The recipe {self._at.path} has no variable {strange!r}; {how}")
         self._variables: dict[str, Any] = {**own, **self._given}
         steps: list[Step] = []
         lines: list[int] = []
