@@ -17,6 +17,7 @@ def test_files_pass_as_they_are(tmp_path):
     result = run("new", "rule", "squared")
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["squared.py", "test_squared.py"]
+    assert "python -m pytest test_squared.py" in result.output  # pytest alone may be that of another environment
     done = process("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_squared.py", cwd=tmp_path)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 

@@ -89,7 +89,7 @@ def rule(name: str) -> None:
     title = name.replace("_", " ").capitalize()
     _write({path: RULE.format(name=name, title=title), tests: TESTS.format(name=name, home=home)})
     click.echo(f"{path}\n{tests}")
-    click.echo(f"They pass as they are: pytest {tests}")
+    click.echo(f"They pass as they are: python -m pytest {tests}")
     if is_checkout:
         click.echo("Put the rule into its group in surgeon/patterns/__init__.py.")
 
