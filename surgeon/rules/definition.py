@@ -73,9 +73,11 @@ def require_sense(who: str, conditions: Sequence[Function], forms: Mapping[Funct
         for written in traced(form)[:1] if patterns else ():
             outputs = {len(pattern.outputs) for pattern in patterns}
             if len(written.outputs) not in outputs:
+                several = ", and let a pattern return all outputs of a node that has several (a, b = g.op(..., outputs=2))"
+                several = several if len(written.outputs) > max(outputs) else ""
                 raise RuleError(
                     f"{who}: {_called(form)} returns {len(written.outputs)} tensor(s) where the patterns have "
-                    f"{' or '.join(map(str, sorted(outputs)))}; return one for each."
+                    f"{' or '.join(map(str, sorted(outputs)))}; return one for each{several}."
                 )
             if not conditions and any(is_found_in(pattern, written) for pattern in patterns):
                 raise RuleError(
