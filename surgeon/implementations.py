@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from surgeon.errors import UsageError
+from surgeon.neighbours import importable
 from surgeon.parcels import Sent, packed, search_path
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -227,9 +228,9 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
     before, modules = dict(_registered), set(sys.modules)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(file.parent))
     try:
-        spec.loader.exec_module(module)
+        with importable(file.parent):
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a user's file may raise anything
         del sys.modules[name]
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
@@ -237,7 +238,6 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
             f"The file '{path}' of implementations cannot be run ({type(error).__name__}: {error}{line}): correct it."
         ) from error
     finally:
-        sys.path.remove(str(file.parent))
         # That the file is named here: a helper of it elsewhere may have registered the function.
         found = [
             replace(one, file=file, is_given=True) for key, one in _registered.items() if before.get(key) is not one

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from surgeon.errors import UsageError
+from surgeon.neighbours import FOLDERS
 
 _lock = threading.Lock()  # which modules go by value is state of cloudpickle's own
 _CACHED = type(functools.cache(len))
@@ -69,8 +70,8 @@ def unpacked(data: bytes) -> Callable[..., Any]:
 
 
 def search_path() -> list[str]:
-    """Where this process finds modules, as full paths."""
-    return list(dict.fromkeys(os.path.abspath(entry) for entry in sys.path))
+    """Where this process finds modules, as full paths, and what files that it ran have imported beside them."""
+    return list(dict.fromkeys(os.path.abspath(entry) for entry in (*sys.path, *FOLDERS)))
 
 
 def is_own(module: ModuleType) -> bool:

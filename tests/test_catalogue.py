@@ -122,6 +122,45 @@ def test_a_file_that_was_edited_is_read_again(tmp_path):
     assert list(names(str(path)).values()) == [["relu_tanh", "other_name"]]
 
 
+def test_a_rule_file_imports_what_lies_beside_it(tmp_path):
+    """Each its own neighbour, also where two are called alike, and nothing is left on the path."""
+    path = list(sys.path)
+    for folder, op in (("one", "tanh"), ("other", "sin")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "neighbour_of_rules.py").write_text(f"def form(g, x):\n    return g.{op}(x)\n")
+        (tmp_path / folder / "mine.py").write_text(
+            "import neighbour_of_rules\nfrom surgeon import rule\n\n"
+            "@rule(patterns=[neighbour_of_rules.form], target='any')\ndef mine(g, x):\n    return g.abs(x)\n"
+        )
+    try:
+        for folder in ("one", "other"):
+            (made,) = flat(resolve(str(tmp_path / folder / "mine.py")))
+            (pattern,) = (found.pattern for found in made.compiled(made.patterns[0]))
+            assert pattern.outputs[0].operation.op == ("Tanh" if folder == "one" else "Sin")
+        assert sys.path == path
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("mine")
+    finally:
+        sys.modules.pop("neighbour_of_rules", None)
+
+
+def test_what_a_neighbour_helps_to_implement_reaches_the_process_that_runs_it(tmp_path):
+    (tmp_path / "helper_of_rules.py").write_text("def twice(x):\n    return x + x\n")
+    (tmp_path / "mine.py").write_text(
+        "import helper_of_rules\nimport surgeon\n\n@surgeon.implements('acme::Twice')\n"
+        "def twice(x):\n    return helper_of_rules.twice(x)\n\n"
+        "@surgeon.rule(patterns=[lambda g, x: g.op('acme::Twice', x)], target='any')\n"
+        "def doubled(g, x):\n    return g.add(x, x)\n"
+    )
+    head = '<ir_version: 8, opset_import: ["": 17, "acme": 1]> '
+    model = parse(head + "g (float[n] x) => (float[n] y) { y = acme.Twice(x) }")
+    try:
+        assert str(rewrite(model, str(tmp_path / "mine.py"))[1].outcome) == "proved"
+    finally:
+        sys.modules.pop("helper_of_rules", None)
+        surgeon.implementations.withdraw("acme::Twice")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

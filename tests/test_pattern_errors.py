@@ -43,6 +43,30 @@ def test_an_unknown_helper_names_the_nearest_and_is_a_rule_error():
         trace(lambda g, x: g.qqqqqq(x))
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("g.mull(x, 2.0)", r"No helper is called 'mull'"),
+        ("g.softmax(x, axs=1)", r"Softmax has no attribute or input 'axs'"),
+        ("x * 2.0", r"Tensors of a pattern have no operators"),
+        ("g.any_of()", r"any_of needs at least one form"),
+        ("[]", None),
+    ],
+)
+def test_what_is_wrong_in_a_pattern_names_its_rule_and_its_line(tmp_path, text, told):
+    path = tmp_path / "wrong_pattern.py"
+    path.write_text(
+        "from surgeon import rule\n\ndef form(g, x):\n"
+        f"    y = g.tanh(x)\n    return {text}\n\n"
+        "@rule(patterns=[form], target='any')\ndef mine(g, x):\n    return g.abs(x)\n"
+    )
+    wanted = rf"^Rule mine \(wrong_pattern.py:5\): {told}"
+    if told is None:
+        wanted = r"^Rule mine: Pattern form \(wrong_pattern.py:3\) must return the tensor"
+    with pytest.raises(RuleError, match=wanted):
+        surgeon.rewrite(graph("y = Relu(x)"), str(path))
+
+
 def test_rest_must_be_last():
     def pattern(g: Graph, x: Tensor, *rest: Tensor) -> Tensor:
         return g.op("my::cat", *rest, x)

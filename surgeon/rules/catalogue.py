@@ -6,12 +6,14 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from surgeon.errors import RuleError
 from surgeon.listing import like
+from surgeon.neighbours import importable
 from surgeon.packs import points
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.rule import Rule
@@ -236,7 +238,8 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     done = False
     try:
-        spec.loader.exec_module(module)
+        with nullcontext() if "." in name else importable(path.parent):  # a pack's file has its pack
+            spec.loader.exec_module(module)
         done = True
     except RuleError:
         raise

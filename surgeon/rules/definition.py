@@ -58,6 +58,19 @@ def traced(function: Function) -> tuple[Pattern, ...]:
         return ()
 
 
+def traced_wrong(rule: str, function: Function, error: RuleError) -> str:
+    """What is wrong in a pattern, behind its rule and the line: of its file the last that was run, else its first."""
+    import traceback  # not at the top: rules that are right need none
+
+    code, told = getattr(function, "__code__", None), str(error)
+    if code is None or told.startswith("Pattern "):  # it says where that begins
+        return f"{rule}: {told}"
+    name = Path(code.co_filename).name
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code.co_filename]
+    where = f"{name}:{lines[-1] if lines else code.co_firstlineno}"
+    return f"{rule} ({where}): {told.removeprefix(f'{where}: ')}"
+
+
 def require_sense(who: str, conditions: Sequence[Function], forms: Mapping[Function, tuple[Pattern, ...]]) -> None:
     """Raise RuleError for a rule that could not do what it says on any model.
 
@@ -73,8 +86,9 @@ def require_sense(who: str, conditions: Sequence[Function], forms: Mapping[Funct
         for written in traced(form)[:1] if patterns else ():
             outputs = {len(pattern.outputs) for pattern in patterns}
             if len(written.outputs) not in outputs:
-                several = ", and let a pattern return all outputs of a node that has several (a, b = g.op(..., outputs=2))"
-                several = several if len(written.outputs) > max(outputs) else ""
+                several = ""
+                if len(written.outputs) > max(outputs):
+                    several = ", and let a pattern return all outputs of a node (a, b = g.op(..., outputs=2))"
                 raise RuleError(
                     f"{who}: {_called(form)} returns {len(written.outputs)} tensor(s) where the patterns have "
                     f"{' or '.join(map(str, sorted(outputs)))}; return one for each{several}."

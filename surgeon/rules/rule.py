@@ -26,7 +26,7 @@ from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.pattern import Pattern, Search
 from surgeon.matching.recording import trace
 from surgeon.ops.attributes import dtype_name, dtype_number
-from surgeon.rules.definition import is_a_pattern, require_sense, wanted_names
+from surgeon.rules.definition import is_a_pattern, require_sense, traced_wrong, wanted_names
 from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
 
 Function = Callable[..., Any]
@@ -191,6 +191,9 @@ class Rule(Displayed):
         if function not in self._compiled:
             try:
                 self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
+            except RuleError as error:
+                error.args = (traced_wrong(f"Rule {self.name}", function, error),)
+                raise
             except SurgeonError:
                 raise
             except Refused as refused:

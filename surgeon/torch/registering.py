@@ -4,6 +4,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -198,6 +199,9 @@ def _rule(one: Placeholder, function: Symbolic, plan: ExportPlan) -> Rule:
         used = [*node.outputs, *[""] * written.outputs]
         return [value for value, name in zip(several, used, strict=False) if name]
 
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None:  # what is wrong in it is told with its place, not with that of the function above
+        symbolic.where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
     return symbolic
 
 

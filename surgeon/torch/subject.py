@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from surgeon.errors import UsageError
+from surgeon.neighbours import importable
 
 BROKEN = (Exception,)  # a user's module raises anything for inputs or arguments that it does not take; it is told
 
@@ -125,7 +126,8 @@ def _module_of(name: str) -> Any:
             raise UsageError(f"There is no file {name}; check the path.")
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # classes of the file look for themselves there
-        spec.loader.exec_module(module)
+        with importable(Path(name).parent):
+            spec.loader.exec_module(module)
     except (ImportError, SyntaxError, *BROKEN) as error:
         raise UsageError(
             f"{name} cannot be imported ({first_line(error)}); check the name, or mend the module."
