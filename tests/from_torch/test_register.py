@@ -202,6 +202,17 @@ def test_a_symbolic_that_returns_another_number_of_tensors(exporter, registered)
 
 
 @both
+def test_a_wrong_helper_in_a_symbolic_names_the_line_of_the_symbolic(exporter, registered):
+    def wrong(g, self):
+        return g.asinhh(self)
+
+    registered("aten::asinh", wrong)
+    where = rf"\(test_register.py:{wrong.__code__.co_firstlineno}\)"
+    with pytest.raises(surgeon.RuleError, match=rf"^Rule .*{where}: No helper"):
+        export(torch.asinh, "x", (X,), exporter)
+
+
+@both
 def test_a_symbolic_that_declines(exporter, registered):
     """`require` in it: the reason is in the message."""
 
