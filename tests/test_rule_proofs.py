@@ -447,6 +447,21 @@ def test_a_rule_without_instances_proves_nothing():
     proof = prove(impossible)
     assert proof.entries == []
     assert proof.outcome is Outcome.UNPROVED
+    assert "no instance can be made up from its patterns (<lambda>: " in proof.nothing
+    stream = io.StringIO()
+    print_rule_proof(proof, stream)
+    assert f"nothing to prove: {proof.nothing}\n" in stream.getvalue()
+
+
+def test_why_nothing_is_to_be_proved_of_a_search_or_for_a_target_without_a_form():
+    (dead,) = (found for _, _, found in all_rules() if found.name == "dead_nodes")
+    assert "finds its sites by a search" in prove(dead).nothing
+    assert "has no form for target ort" in prove_rule(make_for("tensorrt"), targets=["ort"]).nothing
+    assert not proof_of_gelu()[0].nothing
+
+
+def make_for(target: str):
+    return rule(patterns=[lambda g, x: g.relu(g.tanh(x))], target=target, name="mine")(lambda g, x: g.op("acme::u", x))
 
 
 def test_the_proof_as_data():

@@ -29,9 +29,11 @@ def print_rule_proof(proof: RuleProof, stream: TextIO) -> None:
         console.print(line, soft_wrap=True, style="dim")
     for line in _failures(proof.faults):
         console.print(line, soft_wrap=True)
+    if proof.nothing:
+        console.print(f"nothing to prove: {proof.nothing}", soft_wrap=True, style="dim")
     word, style = LOUD[proof.outcome.value]
     counts = ", ".join(f"{count:,} {name}" for name, count in proof.counts.items() if count)
-    console.print(Text.assemble((word, style), f"  {counts or 'nothing to prove'} in {seconds_text(proof.seconds)}"))
+    console.print(Text.assemble((word, style), f"  {counts or 'nothing was proved'} in {seconds_text(proof.seconds)}"))
 
 
 def _table(proof: RuleProof) -> "Table":

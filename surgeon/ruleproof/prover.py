@@ -10,8 +10,9 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
-from surgeon.errors import CheckFailed, SurgeonError
+from surgeon.errors import CheckFailed, Refusal, SurgeonError
 from surgeon.inputs.inputs import InputsUnknown, Values, synthesise
+from surgeon.listing import first_of
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import find
 from surgeon.ops.schemas import history
@@ -202,7 +203,23 @@ class _RuleProver:
                 known[key] = self.proof.entries[before:]
         self.proof.drop_mute()
         self._tell_unmade()
+        self.proof.nothing = "" if self.proof.entries else self._why_nothing()
         return self.proof
+
+    def _why_nothing(self) -> str:
+        """Why the rule has no entry at all, and how it is proved all the same."""
+        elsewhere = "prove it in a model that has a site, by surgeon rewrite"
+        if not self.rule.patterns:
+            return f"it finds its sites by a search, from which no instance can be made up; {elsewhere}"
+        plans = [self.rule.plan(target, self.newest) for target in self.targets]
+        if plans and all(isinstance(plan, Refusal) for plan in plans):
+            return "; ".join(plan.reason for plan in plans if isinstance(plan, Refusal))
+        unmade = self.proof.not_made_up.items()
+        told = [f"{name}{f' ({variant})' if variant else ''}: {why}" for (name, variant), why in unmade]
+        return (
+            f"no instance can be made up from its patterns ({first_of(told, 3)}), as where an op of one's own takes "
+            f"few of the values that a pattern captures; write such a value into the pattern, or {elsewhere}"
+        )
 
     def _key(self, station: _Station, compiled: Compiled) -> Any:
         """What becomes of a pattern's instances hangs on: the forms, the opsets, and all that is looked for.

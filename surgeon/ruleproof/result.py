@@ -83,8 +83,8 @@ class Proof:
 class RuleProof:
     """The proofs of one rule.
 
-    not_made_up: forms of patterns of which no instance could be made, as (pattern, variant), and why.  seconds: the
-    time it took.
+    not_made_up: forms of patterns of which no instance could be made, as (pattern, variant), and why.  nothing: where
+    there is no entry, why, and what to do.  seconds: the time it took.
     """
 
     rule: str
@@ -92,6 +92,7 @@ class RuleProof:
     entries: list[Proof] = field(default_factory=list)
     seconds: float = 0.0
     not_made_up: dict[tuple[str, str], str] = field(default_factory=dict)
+    nothing: str = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -138,5 +139,6 @@ class RuleProof:
                 {"pattern": pattern, "variant": variant, "reason": reason}
                 for (pattern, variant), reason in self.not_made_up.items()
             ],
+            "nothing": self.nothing,
             "seconds": round(self.seconds, 3),
         }
