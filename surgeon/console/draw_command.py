@@ -3,8 +3,10 @@
 import click
 
 from surgeon.console.guard import reading
-from surgeon.drawing.draw import NODES, RADIUS
+from surgeon.drawing.draw import NODES, RADIUS, TooManyNodes
 from surgeon.drawing.draw import draw as run
+from surgeon.drawing.picture import require_svg
+from surgeon.errors import UsageError
 
 
 @click.command(short_help="Draw a model, or a part of it, as an SVG file.")
@@ -24,6 +26,10 @@ def draw(
     Example: surgeon draw model.onnx gelu.svg --around /mlp/Gelu
     """
     models = [source] if beside is None else [source, beside]
-    picture = run(*models, around=around, radius=radius, inside=inside, nodes=nodes)
+    require_svg(output)  # before what takes long, or is missing
+    try:
+        picture = run(*models, around=around, radius=radius, inside=inside, nodes=nodes)
+    except TooManyNodes as error:
+        raise UsageError(error.told('--around "node name"', "--radius", f"--nodes {error.count}")) from None
     picture.save(output)
     click.echo(f"drawn    {picture.about}, in {output}")

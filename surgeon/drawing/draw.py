@@ -23,6 +23,19 @@ Drawable: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph | Rep
 NODES, RADIUS, CHANGES = 60, 2, 4
 
 
+class TooManyNodes(UsageError):
+    """A graph of more nodes than are to be drawn.  count: how many; is_part: whether `around` was given."""
+
+    def __init__(self, count: int, *, is_part: bool) -> None:
+        self.count, self.is_part = count, is_part
+        super().__init__(self.told('around="node name"', "radius", f"nodes={count}"))
+
+    def told(self, around: str, radius: str, nodes: str) -> str:
+        """The sentence, with what the caller would give."""
+        how = f"choose a smaller {radius}" if self.is_part else f"choose a part with {around}"
+        return f"The graph has {self.count} nodes, too many for one picture: {how}, or allow more with {nodes}."
+
+
 def draw(
     *models: Drawable,
     around: str | None = None,
@@ -132,10 +145,7 @@ def _of_model(
 
 def _require_few(count: int, most: int, around: str | None) -> None:
     if count > most:
-        how = 'choose a part with around="node name"' if around is None else "choose a smaller radius"
-        raise UsageError(
-            f"The graph has {count} nodes, too many for one picture: {how}, or allow more with nodes={count}."
-        )
+        raise TooManyNodes(count, is_part=around is not None)
 
 
 def _scope(index: Index, name: str) -> Scope:

@@ -40,8 +40,7 @@ class Picture:
 
     def save(self, path: "str | os.PathLike[str]") -> Path:
         """Write the picture to an .svg file and return its path.  Raises UsageError where that cannot be done."""
-        if Path(path).suffix.lower() != ".svg":
-            raise UsageError(f"Pictures are written as SVG: give a name that ends in .svg in place of {path}.")
+        require_svg(path)
         try:
             Path(path).write_text(self.svg, encoding="utf-8")
         except OSError as error:
@@ -50,6 +49,12 @@ class Picture:
 
     def __repr__(self) -> str:
         return f"<Picture: {self.about}>"
+
+
+def require_svg(path: "str | os.PathLike[str]") -> None:
+    """Raise UsageError for a path that is none of a picture."""
+    if Path(path).suffix.lower() != ".svg":
+        raise UsageError(f"Pictures are written as SVG: give a name that ends in .svg in place of {path}.")
 
 
 def paint(contents: Sequence[Diagram]) -> Picture:
