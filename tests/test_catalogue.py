@@ -9,7 +9,7 @@ from surgeon.patterns.gelu import gelu, gelu_tanh
 
 import surgeon
 import surgeon.patterns
-from surgeon import Graph, RuleError, require, rewrite
+from surgeon import Graph, RuleError, UsageError, require, rewrite
 from surgeon.errors import Refusal
 from surgeon.graph import _packs
 from surgeon.packs import points_of
@@ -81,6 +81,24 @@ def test_packs_are_looked_for_once_for_a_group_of_many_rules(monkeypatch):
 
 def test_rule_objects_and_names_mix_and_count_once():
     assert [rule.name for rule in flat(resolve([gelu, "gelu", gelu_tanh]))] == ["gelu", "gelu_tanh", "quick_gelu"]
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [None], ["gelu", 3], [["gelu"]], b"gelu", rewrite])
+def test_what_is_neither_a_name_nor_a_rule_is_told(wrong):
+    model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+    for asked in (rewrite, lambda *given: list(surgeon.find(*given)), surgeon.explain):
+        with pytest.raises(UsageError, match=r"^What was given as a rule is of type \w+: give the name of one"):
+            asked(model, wrong)
+
+
+@pytest.mark.parametrize("wrong", ["graph", "bytes", None, 3])
+def test_what_is_no_model_is_told(wrong):
+    model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+    source = {"graph": model.graph, "bytes": model.SerializeToString()}.get(wrong, wrong)
+    find = lambda found: list(surgeon.find(found, "gelu"))  # noqa: E731 - one of several
+    for asked in (lambda found: rewrite(found, "gelu"), find, surgeon.inspect, surgeon.check, surgeon.draw):
+        with pytest.raises(UsageError, match="^What was given as a model is of type .*: give a path, a ModelProto or"):
+            asked(source)
 
 
 def test_a_rule_of_no_module_runs():

@@ -13,9 +13,13 @@ Source: TypeAlias = str | os.PathLike[str] | ModelProto | gs.Graph
 
 
 def as_written(source: Source) -> Path | ModelProto:
-    """A path counts from the working folder of now; a gs.Graph is exported.  Raises UsageError where gs cannot."""
+    """A path counts from the working folder of now; a gs.Graph is exported.
+
+    Raises UsageError for what is no model, and where gs cannot export it.
+    """
     if isinstance(source, gs.Graph):
         return exported(source)
+    is_in_memory(source)  # refuses what is no model
     return source if isinstance(source, ModelProto) else Path(os.path.abspath(source))
 
 
@@ -31,9 +35,14 @@ def exported(graph: gs.Graph) -> ModelProto:
 
 def label(source: Source, unnamed: str = "") -> str:
     """What to call it: its path as it was given; `unnamed` for a model in memory."""
+    is_in_memory(source)  # refuses what is no model
     return unnamed if isinstance(source, (ModelProto, gs.Graph)) else os.fspath(source)
 
 
 def is_in_memory(source: object) -> bool:
-    """Whether a source is no path: what comes of it is handed back."""
+    """Whether a source is no path: what comes of it is handed back.  Raises UsageError for what is no model."""
+    if not isinstance(source, (ModelProto, gs.Graph, str, os.PathLike)):
+        raise UsageError(
+            f"What was given as a model is of type {type(source).__name__}: give a path, a ModelProto or a gs.Graph."
+        )
     return isinstance(source, (ModelProto, gs.Graph))

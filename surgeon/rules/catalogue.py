@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from surgeon.errors import RuleError
+from surgeon.errors import RuleError, UsageError
 from surgeon.listing import like
 from surgeon.neighbours import importable
 from surgeon.packs import points
@@ -31,17 +31,24 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
     A name is that of a group of an installed pack, of a rule file in it (all its rules), of one rule, `file:rule`,
     `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with
     commas, and `-name` leaves rules out again.  A rule that several names lead to runs where the first of them stands.
-    Raises RuleError for a name that leads nowhere, with the nearest ones, and for a rule of no pack without sense.
+    Raises RuleError for a name that leads nowhere, with the nearest ones, and for a rule of no pack without sense, and
+    UsageError for what is neither a name nor a rule.
     """
-    items = [names] if isinstance(names, (str, Rule, LocalFunction)) else list(names)
+    if isinstance(names, (str, bytes, Rule, LocalFunction)) or not isinstance(names, Iterable):
+        names = [names]
     found: dict[str, tuple[Rule, ...]] = {}
     less: set[Rule] = set()
-    for item in items:
+    for item in names:
         if isinstance(item, LocalFunction):
             item = item.as_rule()
         if isinstance(item, Rule):
             found[item.name] = (*found.get(item.name, ()), item)
             continue
+        if not isinstance(item, str):
+            raise UsageError(
+                f"What was given as a rule is of type {type(item).__name__}: give the name of one ('gelu', "
+                "'./my_rules.py'), what @rule made, or a list of such."
+            )
         for name in (part.strip() for part in item.split(",")):
             if name.startswith("-"):
                 less.update(_resolve_one(name[1:]))

@@ -34,8 +34,11 @@ TAILS: Mapping[str, Tail] = {
 
 
 def without_tails(names: Any) -> tuple[list[Any], list[str]]:
-    """Rules as `resolve` takes them without the names of tails, and these.  Raises UsageError for two tails."""
-    items = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    """Rules as `resolve` takes them without the names of tails, and these.
+
+    Raises UsageError for two tails; what is neither a name nor a rule is left to `resolve`.
+    """
+    items = [names] if isinstance(names, (str, bytes)) or not isinstance(names, Iterable) else list(names)
     rules: list[Any] = []
     tails: list[str] = []
     for item in items:

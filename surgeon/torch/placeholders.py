@@ -86,7 +86,8 @@ def placeholder(named: Named, name: str | None = None, *, asked: bool = True) ->
 def placeholders(named: Iterable[Named] | Mapping[Named, str]) -> list[Placeholder]:
     """All that a user named for an export; a mapping also names the nodes.  Raises UsageError for one named twice."""
     if isinstance(named, str) or not isinstance(named, Iterable):
-        raise UsageError(f"Give placeholders as a list or a mapping, such as placeholders=[{named!r}].")
+        each = [part.strip() for part in named.split(",")] if isinstance(named, str) else [named]
+        raise UsageError(f"Give placeholders as a list or a mapping, such as placeholders={each!r}.")
     pairs = named.items() if isinstance(named, Mapping) else ((one, None) for one in named)
     found = [placeholder(one, name) for one, name in pairs]
     seen: dict[Any, Placeholder] = {}
