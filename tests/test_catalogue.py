@@ -182,7 +182,11 @@ def test_what_a_neighbour_helps_to_implement_reaches_the_process_that_runs_it(tm
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("def broken(:\n", "cannot be read"),
+        ("def broken(:\n", r"cannot be read: SyntaxError: [^(]+ \(wrong.py, line 1\)\.$"),
+        (
+            "from surgeon import rule\n@rule(pattern=[])\ndef mine(g, x):\n    return x\n",
+            r"unexpected keyword argument 'pattern' \(wrong.py, line 2\); did you mean patterns=\?$",
+        ),
         ("import no_such_module\n", "cannot be read"),
         ("x = 1\n", "defines no rule"),
         ("from surgeon import rule\n@rule(patterns=[])\ndef empty(g, x):\n    return x\n", "has no pattern"),

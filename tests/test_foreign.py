@@ -28,7 +28,8 @@ from tests.wire_strategies import record, varint
         (b"\x08\x08\x12\x03abc", "no graph"),
         (b"\x0a\x03abc", "no graph|text"),
         (b"\x12\x34\x56\x78\x9a", "damaged"),
-        (bytes(100), "damaged"),
+        (bytes(100), "no ONNX model, as its first bytes show"),
+        (b"\x7fELF" + bytes(100), "no ONNX model, as its first bytes show"),
     ],
 )  # fmt: skip
 def test_what_is_no_model_is_refused_in_one_sentence(data: bytes, why: str, tmp_path: Path) -> None:

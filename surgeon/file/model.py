@@ -23,7 +23,7 @@ from surgeon.file.mapping import close_map, map_whole, span_of, stamp
 from surgeon.file.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
 from surgeon.file.recasting import Recast
 from surgeon.file.values import Array, decode, decode_raw, densify
-from surgeon.file.wire import Buffer, Message, WireError, root
+from surgeon.file.wire import Buffer, Message, WireError, begins_as_model, root
 
 Address = tuple[tuple[int, int], ...]
 """Where a message lies below ModelProto: steps of (field number, occurrence).
@@ -61,9 +61,11 @@ class Model:
                 raise ModelFileError(describe(data[:4096], name) or f"{name} holds no graph, so it is no ONNX model.")
             self.skeleton = self._parse()
         except (WireError, DecodeError) as error:
-            raise ModelFileError(
-                describe(data[:4096], name) or f"{name} is cut off or damaged ({error}): export or download it again."
-            ) from None
+            known = describe(data[:4096], name)
+            if known is None and not begins_as_model(data):
+                known = f"{name} is no ONNX model, as its first bytes show ({error}): give one that is."
+            known = known or f"{name} is cut off or damaged ({error}): export or download it again."
+            raise ModelFileError(known) from None
         self.payload_bytes = sum(payload.size for payload in self._payloads)
 
     @classmethod

@@ -244,6 +244,25 @@ def root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message:
     return Message(data, schema_of(kind.DESCRIPTOR), [MessageSpan(None, 0, 0, len(data))])
 
 
+def begins_as_model(data: Buffer) -> bool:
+    """Whether the first record may be one of a ModelProto, however the bytes go on."""
+    try:
+        tag, at = read_tag(data, 0)
+    except WireError:
+        return False
+    known = schema_of(ModelProto.DESCRIPTOR)
+    if tag not in known.tags:
+        return False
+    try:
+        number, at = read_varint(data, at)
+    except WireError:
+        return len(data) < 12  # cut off within it
+    if tag & 7 == VARINT:
+        return number <= MAX_SIZE  # a version
+    text = data[at : at + min(number, 64)]
+    return known.tags[tag] in known.types or not any(byte < 0x09 or byte == 0x7F for byte in text)
+
+
 def scan(data: Buffer, frames: Sequence[MessageSpan], schema: MessageSchema) -> dict[int, Records]:
     """Where the records of each known field lie, in file order across the frames.
 

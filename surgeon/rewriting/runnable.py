@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onnx import NodeProto
 
+from surgeon.errors import UsageError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.match import Match
@@ -44,7 +45,12 @@ def provider_of(target: str, ep: str | None) -> str | None:
         return first
     if ep == ANY_PROVIDER:
         return None
-    return ep if provider(ep) is not None else Kernels.of(ep).name  # no table is read where a target has it
+    if provider(ep) is not None:  # no table is read where a target has it
+        return ep
+    try:
+        return Kernels.of(ep).name
+    except UsageError as error:
+        raise UsageError(f"{str(error).rstrip('.')}, or {ANY_PROVIDER}.") from None
 
 
 def lacking_kernel(

@@ -2,9 +2,12 @@
 
 import importlib
 import importlib.util
+import inspect
 import os
 import pkgutil
+import re
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
@@ -17,6 +20,7 @@ from surgeon.neighbours import importable
 from surgeon.packs import points
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.rule import Rule
+from surgeon.rules.rule import rule as decorator
 from surgeon.rules.tails import TAILS, no_rule, without_tails
 
 Named = str | Rule | LocalFunction
@@ -251,15 +255,28 @@ def _from_file(path: Path) -> ModuleType:
     except RuleError:
         raise
     except Exception as error:
-        line = getattr(error, "lineno", None)
-        where = f" (line {line})" if line else ""
-        if isinstance(error, ImportError) and "relative import" in str(error):  # a copy of a file of some pack
-            where = ": write the name of its pack before the dot, as in from surgeon.patterns._numbers import no_double"
-        raise RuleError(f"Rule file {str(path)!r} cannot be read: {type(error).__name__}: {error}{where}.") from error
+        raise RuleError(f"Rule file {str(path)!r} cannot be read: {_told(path, error)}") from error
     finally:
         if not done:
             del sys.modules[name]
     return module
+
+
+def _told(path: Path, error: Exception) -> str:
+    """What went wrong while a rule file was run, in which line, and what to do where that can be told."""
+    kind, text = type(error).__name__, str(error).rstrip(".")
+    if isinstance(error, SyntaxError):  # which says its place itself; it may be that of a neighbour
+        where = f" ({Path(error.filename or path).name}, line {error.lineno})" if error.lineno else ""
+        return f"{kind}: {error.msg}{where}."
+    if isinstance(error, ImportError) and "relative import" in text:  # a copy of a file of some pack
+        how = "write the name of its pack before the dot, as in from surgeon.patterns._numbers import no_double"
+        return f"{kind}: {text}: {how}."
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == os.path.realpath(path)]
+    where = f" ({path.name}, line {lines[-1]})" if lines else ""
+    unknown = re.fullmatch(r"rule\(\) got an unexpected keyword argument '(\w+)'", text)
+    near = like(unknown[1], inspect.signature(decorator).parameters, 1) if unknown else []
+    return f"{kind}: {text}{where}{f'; did you mean {near[0]}=?' if near else '.'}"
 
 
 def _home(path: Path) -> str:

@@ -5,6 +5,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from surgeon.errors import UsageError
 from surgeon.neighbours import importable
 
 BROKEN = (Exception,)  # a user's module raises anything for inputs or arguments that it does not take; it is told
+_MISSING = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.+)")
 
 
 class FunctionModule(torch.nn.Module):
@@ -49,8 +51,12 @@ class Subject:
         try:
             made = self.make({**self.arguments, **(arguments or {})})
         except BROKEN as error:
+            missing = _MISSING.search(first_line(error))
+            names = re.findall(r"'(\w+)'", missing[1]) if missing else []
+            given = " ".join(f"--arg {name}=..." for name in names)
+            how = f"give {given}, in Python arguments={{{names[0]!r}: ...}}" if names else "mend them"
             raise UsageError(
-                f"{self.title} cannot be made with these arguments ({first_line(error)}); mend them."
+                f"{self.title} cannot be made with these arguments ({first_line(error)}); {how}."
             ) from error
         if not isinstance(made, torch.nn.Module):
             raise UsageError(f"{self.title} makes a {type(made).__name__}, and an nn.Module is wanted.")

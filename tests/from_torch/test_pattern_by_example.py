@@ -328,6 +328,8 @@ def test_what_no_pattern_can_say_is_told():
         learn_models([[Example(parse(constant), "one"), Example(parse(constant), "two")]], "nothing")
     with pytest.raises(UsageError, match="Example inputs are tensors, and none was given"):
         surgeon.torch.pattern(nn.GELU())
+    with pytest.raises(UsageError, match=r"give --arg normalized_shape=..., in Python arguments={"):
+        surgeon.torch.learn("torch.nn:LayerNorm", torch.ones(2))
     with pytest.raises(UsageError, match="There is no exporter 'fx'"):
         surgeon.torch.pattern(nn.GELU(), torch.randn(2), exporters=["fx"])
 
