@@ -78,6 +78,22 @@ def test_the_torch_op_behind_a_node():
     assert "did you mean Gelu or Selu or Relu?" in found.helps
 
 
+def test_no_torch_op_is_named_where_a_rule_or_an_edit_wrote_the_node():
+    """A rule's node has the notes of one of those that it stands for; a plugin's op is none of torch's."""
+    call = "%g : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, 1.0), kwargs = {})"
+    made = model("t = Tanh(x) y = Add(t, x)")
+    made.producer_name = "pytorch"
+    for node in made.graph.node:
+        node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=call)
+    written = surgeon.rule(patterns=[lambda g, x: g.add(g.tanh(x), x)], target="any", name="leaky")
+    after, _ = surgeon.rewrite(made, written(lambda g, x: g.op("acme::LeakyMish", x)), check="none")
+    found = only(after)
+    assert (found.op, found.torch_op, found.chain) == ("acme::LeakyMish", "", "")
+    plugin = model("y = trt.plugins.EfficientNMS_TRT(x)", trt_plugins=1)
+    plugin.producer_name = "pytorch"
+    assert (only(plugin).torch_op, only(plugin).chain) == ("", "")
+
+
 def test_an_op_that_comes_with_a_newer_opset():
     found = only(model("y = Gelu(x)"))
     assert (found.kind, found.reason) == ("opset", "no op of this name in ai.onnx 17; Gelu exists from opset 20")

@@ -60,8 +60,8 @@ class Diagnostic:
     @property
     def chain(self) -> str:
         """The links from torch to what runs, the missing one in brackets; "" where it is none, or torch has no part."""
-        if not self.link or not self.is_of_torch:
-            return ""
+        if not self.link or not self.is_of_torch or (self.link == "mapping" and not self.torch_op):
+            return ""  # an op that a rule wrote, or a plugin, say: no mapping is missing
         links = {"mapping": "mapping", "op": self.op if self.link == "op" else "ONNX op (or kernel)"}
         if self.link == "kernel":
             links = {"mapping": "mapping", "kernel": f"kernel for {self.op}"}

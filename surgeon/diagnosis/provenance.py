@@ -5,6 +5,7 @@ import re
 
 import onnx
 
+from surgeon.file.records import FROM
 from surgeon.ops.node_check import owner_of
 from surgeon.ops.torch_names import operator_of
 from surgeon.ops.walking import all_nodes
@@ -38,7 +39,12 @@ def came_from(node: onnx.NodeProto) -> str:
 
 
 def torch_op(node: onnx.NodeProto) -> str:
-    """The operator of torch that a node stands for, `aten::gelu`; "" where nothing tells."""
+    """The operator of torch that a node stands for, `aten::gelu`; "" where nothing tells.
+
+    A node that a rule wrote for several has the notes of one of them, and stands for none of torch's operators.
+    """
+    if any(entry.key == FROM and ", " in entry.value for entry in node.metadata_props):
+        return ""
     called = _CALLED.search(next((entry.value for entry in node.metadata_props if entry.key == CALL), ""))
     if called is not None:
         return f"{called['space']}::{called['name']}"

@@ -10,6 +10,7 @@ from surgeon.file.wire import write_varint
 INPUT, OUTPUT, NAME, OP_TYPE, ATTRIBUTE, DOC_STRING, DOMAIN, METADATA = 1, 2, 3, 4, 5, 6, 7, 9
 KEY, VALUE = 1, 2
 LEN = 2
+FROM, RULE = "surgeon.from", "surgeon.rule"  # keys of a node's metadata: the nodes that it stands for, and who wrote it
 
 
 def node_record(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:

@@ -8,13 +8,11 @@ from functools import cache
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from surgeon.file.records import doc_record, kind_record, metadata_record, node_record
+from surgeon.file.records import FROM, RULE, doc_record, kind_record, metadata_record, node_record
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.walking import graphs_in
 from surgeon.splicing.fragment import FixedTensor, Made, Ref
 from surgeon.splicing.tables import hold
-
-FROM, RULE = "surgeon.from", "surgeon.rule"
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from surgeon.errors import require
+from surgeon.file.records import FROM
 from surgeon.graph import Graph
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.index import Index
@@ -14,7 +15,7 @@ from surgeon.matching.sizes import SizesAsked
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.splicing.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.splicing.keeping import can_copy, kept_nodes, put_in_place, record_now, staying
-from surgeon.splicing.nodes import FROM, Maker, constant_node, provenance
+from surgeon.splicing.nodes import Maker, constant_node, provenance
 from surgeon.splicing.placing import asked_elsewhere, place_of, require_shareable, sees
 from surgeon.splicing.tables import (
     add_initializer,
