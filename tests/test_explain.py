@@ -16,6 +16,7 @@ from surgeon.matching.pattern import Output, walk
 from surgeon.matching.recording import trace
 from surgeon.misses.findings import Mismatch, pattern_line
 from surgeon.telling.explanations import explanation_lines
+from tests.command_line import run
 from tests.models import graph, make, opset
 
 ERF = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one)"
@@ -489,3 +490,13 @@ def test_an_op_that_another_rule_took() -> None:
         "there is no MatMul in the model any more: gemm made Gemm of 1"
     ]
     assert rewrite(model, made, check="none")[1].misses[0].reason == "there is no Relu in the model"
+
+
+def test_what_is_printed_is_what_the_command_line_prints(tmp_path):
+    path = tmp_path / "in.onnx"
+    onnx.save(graph(GELU.replace("half", "other"), constants=CONSTANTS), path)
+    for more in ((), ("--node", "e")):
+        found = explain(path, "gelu,softmax", **dict(zip(("node",), more[1:], strict=False)))
+        assert str(found) == run("explain", path, "-r", "gelu,softmax", *more).stdout.rstrip("\n")
+        assert isinstance(found, list)
+    assert "gelu does not fire" in str(explain(path, "gelu"))

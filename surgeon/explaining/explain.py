@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -39,6 +40,7 @@ from surgeon.rules.catalogue import all_rules, flat, resolve
 from surgeon.rules.rule import Plan, Rule
 from surgeon.target import DECOMPOSED
 
+_ROOM = "surgeon.telling.explanations"  # far above: it is looked up when somebody prints, and by nobody else
 TOP = 5  # different misses told of each rule
 NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
 INSTEAD = ("op", "operand")  # another node where one was wanted
@@ -109,12 +111,24 @@ class Explanation(Displayed):
         }
 
 
-class Mismatches(Displayed, list[Mismatch]):
-    """Misses of several rules."""
-
-
 class Explanations(Displayed, list[Explanation]):
-    """What stands against several rules."""
+    """What stands against several rules.  node: the name that was asked for."""
+
+    node: str | None = None
+
+    def __str__(self) -> str:
+        """What the command line prints."""
+        return str(import_module(_ROOM).explanations_text(self))
+
+
+class Mismatches(Displayed, list[Mismatch]):
+    """Misses of several rules.  told: what they were found as, with where each rule does fire."""
+
+    told: Explanations | None = None
+
+    def __str__(self) -> str:
+        """What the command line prints."""
+        return repr(self) if self.told is None else str(self.told)
 
 
 def explain(
@@ -138,7 +152,8 @@ def explain(
             other sites.
 
     Returns:
-        The misses; none of a rule that fires wherever its pattern is nearly there.
+        The misses, a list that prints as the command line has it; none of a rule that fires wherever its pattern is
+        nearly there.
 
     Raises:
         UsageError: the model has no such node.
@@ -150,7 +165,9 @@ def explain(
         'there is no Sigmoid in the model'
     """
     found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
-    return Mismatches(miss for explanation in found for miss in explanation.misses)
+    misses = Mismatches(miss for explanation in found for miss in explanation.misses)
+    misses.told = found
+    return misses
 
 
 def explanations(
@@ -171,6 +188,7 @@ def explanations(
         index = indexed(model)
         nodes = None if node is None else _named(index, node)
         found = Explanations(_of_rule(index, rule, target, ep, nodes, top) for rule in chosen)
+        found.node = node
         for rule, explanation in zip(chosen, found, strict=True):
             if len(chosen) <= NAMED:
                 explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 
-from surgeon.explaining.explain import Explanation
+from surgeon.explaining.explain import Explanation, Explanations
 from surgeon.listing import and_more, counted, first_of
 from surgeon.misses.findings import Mismatch, further_lines, told
 
 SHOWN = 2  # nodes named for equal misses
+
+
+def explanations_text(found: Explanations) -> str:
+    """All of it, an empty line between rules."""
+    return "\n\n".join("\n".join(explanation_lines(explanation, found.node)) for explanation in found)
 
 
 def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
