@@ -541,3 +541,19 @@ def test_an_experiment_is_a_plain_value(monkeypatch):
     assert experiment.picks_by_products
     here = site_run.run_experiment(experiment)
     assert replace(here, seconds=proof.seconds) == proof
+
+
+def test_a_rule_that_means_to_differ_is_told_how_it_says_so():
+    """And what is told does: the same rule is then proved."""
+    model = parse("(float[n] x, float[n] y) => (float[n] z) { d = Sub(x, x) z = Add(d, y) }")
+
+    def made(**settings):
+        pattern = surgeon.rule(patterns=[lambda g, x, y: g.add(g.sub(x, x), y)], target="any", name="gone", **settings)
+        return pattern(lambda g, x, y: g.identity(y))
+
+    with pytest.raises(surgeon.CheckFailed) as failed:
+        surgeon.rewrite(model, made())
+    assert "inputs non finite, shapes " in str(failed.value)
+    assert '; a rule that means this says differs={"non_finite": "why"})' in str(failed.value)
+    _, report = surgeon.rewrite(model, made(differs={"non_finite": "infinity less itself is no number"}))
+    assert report.outcome == "proved"

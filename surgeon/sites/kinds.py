@@ -142,6 +142,17 @@ def spoken(values: Values) -> str:
     return name_of_kind(values).replace("_", " ")
 
 
+def meant(values: Values) -> str:
+    """What the author of a rule writes who means it to differ for such inputs, as the end of a sentence.
+
+    Only of those for which right rules differ too: what overflows, and what is no number; "" for all others.
+    """
+    kind = Values.NON_FINITE if values is Values.ENDLESS else values
+    if kind not in (Values.NON_FINITE, Values.EXTREME):
+        return ""
+    return f'; a rule that means this says differs={{"{name_of_kind(kind)}": "why"}}'
+
+
 def suited(
     values: Values,
     turn: int,

@@ -28,6 +28,7 @@ from surgeon.sites.kinds import (
     WEIGHED,
     adds_products,
     kinds_further,
+    meant,
     name_of_kind,
     part_of_one,
     spoken,
@@ -396,4 +397,4 @@ class Attempt:
 def _where(values: Values, feeds: Feeds) -> str:
     """What the inputs were like, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {spoken(values)}, shapes {shapes})"
+    return f" (inputs {spoken(values)}, shapes {shapes}{meant(values)})"
