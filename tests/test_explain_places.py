@@ -10,10 +10,11 @@ from click.testing import Result
 from onnx import numpy_helper
 from surgeon.patterns.gelu import gelu, gelu_tanh
 
-from surgeon import Graph, Tensor, UsageError, rewrite
+from surgeon import Graph, Tensor, UsageError, rewrite, rule
 from surgeon.console.explain_command import explain as command
 from surgeon.errors import ModelFileError, RuleError, SurgeonError
 from surgeon.explaining.explain import explain, explanations
+from surgeon.testing import parse
 from tests.command_line import CONSTANTS, gelus, one_sentence, runner, save
 from tests.command_line import run as program
 from tests.models import graph, make
@@ -331,3 +332,15 @@ def test_names_that_are_not_utf_8_get_one_sentence_or_do_not_matter(
     ran = program("explain", path, "-r", "gelu", *more)
     if ran.exit_code:
         assert "not UTF-8" in one_sentence(ran, 2)
+
+
+def test_an_operand_with_the_other_sign_is_told():
+    """Else it would say that it wants what it has found."""
+
+    @rule(patterns=[lambda g, x, c: g.add(g.tanh(x), g.mul(x, c))])
+    def leaky(g: Graph, x: Tensor, c: float) -> Tensor:
+        return g.op("acme::leaky", x, c=c)
+
+    text = "(float[n] x) => (float[n] y) <float c = {0.1}> { t = Tanh(x) m = Mul(x, c) y = Sub(t, m) }"
+    (miss, *_) = explain(parse(text), leaky)
+    assert miss.reason.startswith("wanted Mul added in a sum, found Mul at 'm', subtracted")

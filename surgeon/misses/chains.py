@@ -82,10 +82,15 @@ def number_of_operands(state: State, chain: Chain, leaves: Leaves) -> Finding:
     return Finding("operand", wanted, str(len(leaves)), "", f"wanted {wanted}, found {found}")
 
 
-def no_operand(state: State, chain: Chain, label: str, leaves: Leaves) -> Finding:
-    wanted = f"{label} in {spelled(chain)}"
+def no_operand(state: State, chain: Chain, label: str, sign: int, leaves: Leaves) -> Finding:
+    """No operand is as wanted; sign: -1 where that is to be subtracted, or divided by."""
+    how = ("multiplied", "divided by") if chain.family is PRODUCT else ("added", "subtracted")
+    others = [own != sign for _, own in leaves]
+    wanted = f"{label} {how[sign < 0]} in {spelled(chain)}" if any(others) else f"{label} in {spelled(chain)}"
     found = [sighting(state, name) for name, _ in leaves]
-    told = f"wanted {wanted}, found {' and '.join(' '.join(filter(None, item)) for item in found)}"
+    seen = [" ".join(filter(None, item)) for item in found]
+    seen = [f"{item}, {how[sign > 0]}" if is_other else item for item, is_other in zip(seen, others, strict=True)]
+    told = f"wanted {wanted}, found {' and '.join(seen)}"
     at = next((label for label in (_made_by(state, name) for name, _ in leaves) if label), "")
     return Finding("operand", wanted, " and ".join(what for what, _ in found), "", told, at=at)
 

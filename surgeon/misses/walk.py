@@ -314,7 +314,8 @@ class _Walk(Trail):
             return fits
         term, found = chain.terms[position], list[NearFit]()
         places = list(candidates(self.start, term, leaves))
-        finding = no_operand(self.start, chain, sentences.label(term.value), leaves) if not places else None
+        wanted = sentences.label(term.value)
+        finding = None if places else no_operand(self.start, chain, wanted, term.sign, leaves)
         if finding is not None:
             if len(leaves) > 1 or leaves[0][1] != term.sign:
                 self.missed(fits, finding, line)
