@@ -303,6 +303,56 @@ def low_number(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Te
     return attend(weights.masked_fill(hidden, torch.finfo(q.dtype).min), v)
 
 
+class ChannelsFirst(nn.Module):
+    """Channels before rows throughout, as guided diffusion, LDM's autoencoders and LeViT have them."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.qkv, self.o = nn.Conv1d(WIDTH, 3 * WIDTH, 1), nn.Conv1d(WIDTH, WIDTH, 1)
+        self.shape = (heads, WIDTH // heads) if heads > 1 else (WIDTH,)
+        scale = (WIDTH // heads) ** -0.5
+
+        def core(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            weights = torch.softmax(q.transpose(-1, -2) @ k * scale, -1)
+            return v @ weights.transpose(-1, -2)
+
+        self.core = Operation("attention", core)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, rows, _ = x.shape
+        parts = self.qkv(x.transpose(1, 2)).chunk(3, 1)
+        made = self.core(*(part.reshape(batch, *self.shape, rows) for part in parts))
+        return self.o(made.reshape(batch, WIDTH, rows)).transpose(1, 2)
+
+
+class ByEinsum(nn.Module):
+    """Heads behind rows whose scores have them last, as LoFTR has it; or heads in one axis with the batch."""
+
+    def __init__(self, has_heads_last: bool) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.has_heads_last = has_heads_last
+        self.core = Operation("attention", self.heads_last if has_heads_last else self.in_batch)
+
+    @staticmethod
+    def heads_last(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        weights = torch.softmax(torch.einsum("nlhd,nshd->nlsh", q, k) * SIZE**-0.5, 2)
+        return torch.einsum("nlsh,nshd->nlhd", weights, v)
+
+    @staticmethod
+    def in_batch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        weights = torch.softmax(torch.einsum("bid,bjd->bij", q, k) * SIZE**-0.5, -1)
+        return torch.einsum("bij,bjd->bid", weights, v)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, rows, _ = x.shape
+        parts = (part(x).view(batch, rows, HEADS, SIZE) for part in (self.q, self.k, self.v))
+        if self.has_heads_last:
+            return self.o(self.core(*parts).reshape(batch, rows, WIDTH))
+        made = self.core(*(part.transpose(1, 2).reshape(batch * HEADS, rows, SIZE) for part in parts))
+        return self.o(made.view(batch, HEADS, rows, SIZE).transpose(1, 2).reshape(batch, rows, WIDTH))
+
+
 CORES: dict[str, Callable[[], tuple[nn.Module, tuple[Input, ...]]]] = {
     "cosine": lambda: (Cosine(), (X,)),
     "sinks": lambda: (Sinks(False), (X, BIAS)),
@@ -314,6 +364,10 @@ CORES: dict[str, Callable[[], tuple[nn.Module, tuple[Input, ...]]]] = {
     "mask_like": lambda: (Buffered("like"), (X,)),
     "mask_where": lambda: (Buffered("where"), (X,)),
     "mask_expanded": lambda: (Layer(low_number), (X, SEEN)),
+    "channels_first": lambda: (ChannelsFirst(1), (X,)),
+    "channels_first_heads": lambda: (ChannelsFirst(HEADS), (X,)),
+    "heads_last": lambda: (ByEinsum(True), (X,)),
+    "heads_in_batch": lambda: (ByEinsum(False), (X,)),
 }
 
 
