@@ -7,10 +7,14 @@ from ._rotary_parts import HALVES, NEIGHBOURS, Heads, Parts
 
 
 class Table(Captures):
-    """Cosines or sines: of half a head, or of whole heads, and then each column stands twice."""
+    """Cosines or sines: of half a head, or of whole heads, and then each column stands twice.
+
+    lifted: those of half a head, with an axis of one behind.
+    """
 
     half: Tensor | Any = None
     whole: Tensor | Any = None
+    lifted: Tensor | Any = None
 
 
 class Rotary(Heads):
@@ -60,11 +64,18 @@ def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
 
     of_base: for heads that are split at once into the parts.
     """
-    parts, cos, sin = Parts(g, m, of_base, has_x=not of_base), m.cos.half, m.sin.half
-    a, b = parts.two
-    turned = g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin))
-    m.y = parts.stacked(*turned)
+    parts = Parts(g, m, of_base, has_x=not of_base)
+    turned = rotated(g, parts.two, m.cos.half, m.sin.half)
     if m.axis != HALVES:
+        lifted = rotated(g, parts.kept, m.cos.lifted, m.sin.lifted)
+        m.y = g.any_of(parts.stacked(*turned), parts.joined(*lifted))
         return m.y
+    m.y = parts.stacked(*turned)
     joined = ([*turned], [m.front, *turned], [*turned, m.behind])
     return g.any_of(*(g.concat(*x, axis=-1) for x in joined), m.y)
+
+
+def rotated(g: Graph, two: Any, cos: Any, sin: Any) -> tuple[Tensor, Tensor]:
+    """The two parts, each by its formula."""
+    a, b = two
+    return g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin))

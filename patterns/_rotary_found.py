@@ -28,7 +28,7 @@ def halved(g: Graph, m: Table, axis: int) -> Any:
     """Each column of a table once."""
     table = m.whole
     if table is None:
-        return m.half
+        return m.half if m.lifted is None else g.squeeze(m.lifted, [-1])
     columns = table.columns
     require(columns is not None, "the number of columns of a table is unknown")
     half = len(columns) // 2
@@ -47,14 +47,22 @@ def tables(g: Graph, m: Rotary) -> Tables:
     return Tables(cos, sin, *said)
 
 
+def sizes_of_table(table: Table) -> tuple[Any, ...]:
+    """The shape of a table, of at least one axis, without the axis of one that may be behind."""
+    given = next(one for one in (table.whole, table.half, table.lifted) if one is not None)
+    require(given.shape is not None, "the tables' shapes are unknown")
+    if given is not table.lifted:
+        return given.shape or (None,)
+    require(given.shape[-1:] == (1,), "the tables have other axes than the parts")
+    return given.shape[:-1] or (None,)
+
+
 def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     """A table as [batch, row, column], and what `Tables` says of both."""
     source, half = m.x if m.base is None else m.base, m.sizes[3] // 2
     require(source.dtype is not None, "the dtype of the input is unknown")
-    given, wanted = (table.half, half) if table.whole is None else (table.whole, 2 * half)
-    require(given.shape is not None, "the tables' shapes are unknown")
-    *sizes, columns = given.shape or (None,)
-    require(columns == wanted, "the tables are not of half a head")
+    *sizes, columns = sizes_of_table(table)
+    require(columns == (half if table.whole is None else 2 * half), "the tables are not of half a head")
     axes = 3 if m.x is None else m.x.rank - 1
     require(len(sizes) in range(1, axes + 1), "the tables have other axes than batch, head, row, column")
     is_behind = len(sizes) > 1 and sizes[-1] == 1 and (sizes[-2] != 1 or isinstance(m.sizes[2], int))

@@ -81,8 +81,11 @@ class Parts:
     def stacked(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
         """Two parts stacked, and these in any shape; that of the pairs may be read."""
         g, own = self.g, [self.g.unsqueeze(part, [self.axis]) for part in (first, second)]
-        pairs = g.concat(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)), axis=self.axis)
-        return g.reshaped(g.shared(pairs))
+        return self.joined(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)))
+
+    def joined(self, first: Tensor, second: Tensor) -> Tensor:
+        """Two parts that have the axis they are stacked on."""
+        return self.g.reshaped(self.g.shared(self.g.concat(first, second, axis=self.axis)))
 
     def turned(self) -> Tensor:
         """The second part, negated, before the first."""

@@ -25,7 +25,7 @@ def by_halves(g: Graph, m: Rotary) -> Tensor:
 
 
 def by_pairs(g: Graph, m: Neighbours) -> Tensor:
-    """The same beside each other, for neighbours; heads may be split at once into pairs."""
+    """The same beside each other, for neighbours, perhaps as complex numbers; heads may be split at once into pairs."""
     return g.any_of(by_formulas(g, m), by_formulas(g, m, of_base=True))
 
 
