@@ -12,14 +12,17 @@ CONSTANTS = (
     "int64[1] far = {9223372036854775807}, int64[2] parts = {4, 4}, int64[2] twice = {1, 2}, "
     "int64[3] each = {1, 1, 2}, int64[1] back = {-9223372036854775000}, "
     "int64[3] pairs = {0, 4, 2}, int64[2] flat = {0, 8}, int64[3] halves = {0, 2, 4}, int64[2] places = {1, 0}, "
-    "int64[2] others = {0, 1}, int64 second = {1}, int64 half = {4}, "
-    "int64[3] three = {3, 3, 4}, int64 first = {0}, float unit = {1.5}, float[2, 4] fixed = {1, 2, 1, 2, 3, 4, 3, 4}>"
+    "int64[2] others = {0, 1}, int64[4] order = {-2, 1, 2, 5}, int64 second = {1}, int64 half = {4}, "
+    "int64[3] three = {3, 3, 4}, int64 first = {0}, float unit = {1.5}, "
+    "float[1, 8] signs = {1, -1, 1, -1, 1, -1, 1, -1}, "
+    "float[2, 6] table = {0, 0, -2, -0.0, -0.0, 2, 3, 0, 1, -3, 0, -1}, "
+    "float[2, 4] fixed = {1, 2, 1, 2, 3, 4, 3, 4}>"
 )
 BOTH = "b = Concat<axis = -1>(f, f)"
 
 
 def known(body):
-    """The numbers of the columns of y, and how many of them are equal wherever the model runs."""
+    """The numbers of the columns of y, held against which are equal, or each other's negative, in runs."""
     header = '<ir_version: 10, opset_import: ["" : 18]> g'
     model = parse(f"{header} (float[n, 4] f, float[n, 4] h, float[n, 1] w) => (float[n, 8] f0) {CONSTANTS} "
                   f"{{ f0 = Concat<axis = -1>(f, h) {body} }}")
@@ -34,6 +37,7 @@ def known(body):
             for at, own in enumerate(numbers):
                 for to, other in enumerate(numbers):
                     assert own != other or np.array_equal(real[..., at], real[..., to])
+                    assert own != -other or np.array_equal(real[..., at], -real[..., to])
     return numbers
 
 
@@ -56,6 +60,9 @@ def known(body):
         (f"{BOTH} c = Concat<axis = -1>(h, h) y = Concat<axis = 0>(b, c)", "01230123"),
         (f"{BOTH} y = Concat<axis = 0>(b, f0)", "01234567"),
         (f"{BOTH} y = Gather<axis = 0>(b, places)", "01230123"),
+        (f"{BOTH} y = Gather<axis = 1>(b, order)", "0101"),
+        (f"{BOTH} a = Unsqueeze(b, nil) y = Gather<axis = -1>(a, order)", "0101"),
+        (f"{BOTH} a = Reshape(b, pairs) y = Gather<axis = -1>(a, first)", "0101"),
         (f"{BOTH} y = Slice(b, one, far, nil)", "01230123"),
         (f"{BOTH} y = Slice(b, two, far, last)", "012301"),
         (f"{BOTH} y = Slice(b, nil, far, last, two)", "0101"),
@@ -83,6 +90,38 @@ def test_equal_columns_are_known(body, wanted):
     numbers = known(body)
     order = {number: place for place, number in enumerate(dict.fromkeys(numbers or ()))}
     assert (None if numbers is None else "".join(str(order[number]) for number in numbers)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("a = Neg(f) y = Concat<axis = -1>(a, f)", "abcdABCD"),
+        ("a = Neg(f) b = Neg(a) y = Concat<axis = -1>(f, b)", "ABCDABCD"),
+        ("a = Neg(f) b = Concat<axis = -1>(f, a) c = Cast<to = 10>(b) d = Cast<to = 1>(c) y = Mul(d, unit)",
+         "ABCDabcd"),
+        ("a = Neg(f) b = Concat<axis = -1>(f, a) y = Cos(b)", "ABCDEFGH"),
+        ("a = Neg(f) b = Concat<axis = -1>(f, a) c = Cast<to = 7>(b) y = Cast<to = 1>(c)", "ABCDEFGH"),
+        ("a = Neg(f) b = Concat<axis = -1>(f, a) y = Mul(b, b)", "ABCDABCD"),
+        ("a = Neg(f) b = Concat<axis = -1>(f, a) y = Gather<axis = 0>(b, places)", "ABCDabcd"),
+        ("a = Neg(f) b = Concat<axis = -1>(f, a) y = Add(b, unit)", "ABCDEFGH"),
+        ("a = Neg(f) b = Unsqueeze(f, last) c = Unsqueeze(a, last) d = Concat<axis = -1>(c, b) y = Reshape(d, flat)",
+         "aAbBcCdD"),
+        ("a = Neg(f) b = Concat<axis = 0>(a, f) c = Concat<axis = 0>(f, a) y = Concat<axis = -1>(b, c)", "abcdABCD"),
+        ("a = Neg(f) b = Concat<axis = 0>(f, f) c = Concat<axis = 0>(f, a) y = Concat<axis = -1>(b, c)", "ABCDEFGH"),
+        ("a = Neg(f) b = Concat<axis = -1>(f, a) y = Mul(b, signs)", "AbCdaBcD"),
+        ("y = Identity(signs)", "AaAaAaAa"),
+        ("c = Neg(signs) y = Slice(c, nil, two, last)", "Aa"),
+        ("y = Identity(table)", "A0ba0B"),
+        ("t = Slice(table, nil, one, nil) y = Mul(w, t)", "AAbAAB"),
+    ],
+)
+def test_negative_columns_are_known(body, wanted):
+    """A letter for each kind in order, small where it is the negative of the large one; 0 where all is zero."""
+    order, told = {}, ""
+    for number in known(body):
+        letter = order.setdefault(abs(number), chr(ord("A") + len(order))) if number else "0"
+        told += letter if number >= 0 else letter.lower()
+    assert told in {wanted, wanted.swapcase()}
 
 
 def test_rows_that_stand_in_other_places_are_other_columns():

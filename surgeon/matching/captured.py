@@ -102,7 +102,8 @@ class Captured(gs.Variable):
     def columns(self) -> tuple[int, ...] | None:
         """A number for each place of the last axis, equal where what is there surely is; None where it is free.
 
-        The match rests on the nodes that make some of them equal.
+        One is minus another where what is there surely is, and 0 where it is zero.  The match rests on the nodes that
+        make some of them so.
         """
         self._ask("values")
         known = columns_of(self._match.index)

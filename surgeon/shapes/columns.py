@@ -1,7 +1,8 @@
 """Columns of tensors that surely hold the same wherever the model runs, as in a table in which each stands twice.
 
-Each column has a number, the same for equal ones: by value in constants, by where it comes from elsewhere.  Followed is
-what repeats, cuts and moves columns, or computes with each by itself.
+Each column has a number, the same for equal ones: by value in constants, by where it comes from elsewhere.  Of two that
+are each other's negative, one has the number n and the other -n; 0 are those of zeros alone.  Followed is what repeats,
+cuts and moves columns, or computes with each by itself.
 """
 
 from collections.abc import Hashable, Sequence
@@ -20,6 +21,7 @@ from surgeon.shapes.shapes import Shapes
 
 MOST_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
+FLOATS = (1, 10, 11, 16)  # as TensorProto.DataType has them
 POINTWISE = BROADCASTING | named(lambda op: op.to_scale) | {"Cos", "Sin"}
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
 
@@ -33,21 +35,24 @@ class Columns:
         self._known: dict[tuple[Scope, str], Numbers | None] = {}
 
     def of(self, scope: Scope, name: str, depth: int = 0) -> tuple[int, ...] | None:
-        """A number for each column of a tensor, equal for those that are equal; None where they are not counted."""
+        """A number for each column of a tensor, equal for those that are equal; None where they are not counted.
+
+        It is the other's negative for those that are each other's.
+        """
         found = self._asked(scope, name, depth)
         if found is None:
             return None
-        return tuple(self._number(*found[..., place].reshape(-1).tolist()) for place in range(found.shape[-1]))
+        return tuple(self._signed(found[..., place].reshape(-1).tolist()) for place in range(found.shape[-1]))
 
     def rests_on(self, scope: Scope, name: str) -> list[str]:
-        """The tensors, this one and those before it, of which some columns are known to be equal by their nodes."""
+        """The tensors, this one and those before it, of which some columns are known by their nodes to be as others."""
         found: dict[str, None] = {}
         waiting = [name]
         while waiting:
             read = waiting.pop()
             home, numbers = self.shapes.origin.scope(scope).home(read), self.of(scope, read)
             node = None if home is None else home.producers.get(read)
-            if read not in found and node is not None and numbers and len(set(numbers)) < len(numbers):
+            if read not in found and node is not None and numbers and len({*map(abs, numbers)}) < len(numbers):
                 found[read] = None
                 waiting += filter(None, self.shapes.origin.inputs(node))
                 taken = piece(self.shapes.site(node))
@@ -75,7 +80,7 @@ class Columns:
         site = None if node is None or home.versions.get("", 1) < 7 else self.shapes.site(node)
         made = None if site is None else self._made(site, name, shape, depth + 1)
         if made is None or made.shape != tuple(shape[-made.ndim :]):
-            return self._named(home, name, np.arange(shape[-1]))
+            return self._named(home, name, np.arange(1, shape[-1] + 1))
         return made
 
     def _held(self, home: Scope, name: str, shape: Shape) -> Numbers | None:
@@ -85,15 +90,42 @@ class Columns:
         if sizes is None or array is None or not 0 < array.size <= MOST_ELEMENTS or array.size != prod(sizes):
             return None
         lines = [np.ascontiguousarray(line) for line in np.moveaxis(array.reshape(sizes), -1, 0)]
-        return np.array([self._number(line.dtype, line.shape, line.tobytes()) for line in lines])
+        return np.array([self._of_values(line) for line in lines])
+
+    def _of_values(self, line: Numbers) -> int:
+        """The number of a column of a constant."""
+        if line.dtype.kind != "f":
+            return self._number(line.dtype, line.shape, line.tobytes())
+        known = line[line != 0]
+        sign = -1 if known.size and known[0] < 0 else 1
+        positive = (line if sign > 0 else -line) + line.dtype.type(0)  # by which no zero has a sign
+        return sign * self._number(line.dtype, line.shape, positive.tobytes()) if known.size else 0
 
     def _named(self, home: Scope, name: str, made: Numbers) -> Numbers:
         """Numbers of a tensor's own: of columns that are new, or that have other rows than what they come from."""
-        own = [self._number(home, name, number) for number in made.reshape(-1).tolist()]
+        own = [self._signed([number], home, name) for number in made.reshape(-1).tolist()]
         return np.array(own).reshape(made.shape)
 
     def _number(self, *what: Hashable) -> int:
-        return self._numbers.setdefault(what, len(self._numbers))
+        return self._numbers.setdefault(what, len(self._numbers) + 1)
+
+    def _signed(self, numbers: Sequence[int], *what: Hashable) -> int:
+        """A number for several columns and what is made of them, which is the negative for their negatives."""
+        first = next(filter(None, numbers), 0)
+        sign = -1 if first < 0 else 1
+        return sign * self._number(*what, *(sign * number for number in numbers)) if first else 0
+
+    def _of_op(self, site: NodeView, said_too: Hashable, row: Sequence[int]) -> int:
+        """A number for what an op makes of columns that have these."""
+        op = site.node.op
+        if op == "Neg":
+            return -row[0]
+        if op == "Concat" or (op == "Cast" and site.attribute("to") in FLOATS):
+            return self._signed(row, op, said_too)
+        if op in {"Mul", "Div"}:
+            sign = prod(-1 if number < 0 else 1 for number in row)
+            return sign * self._number(op, said_too, *map(abs, row))
+        return self._number(op, said_too, *row)
 
     def _made(self, site: NodeView, name: str, shape: Shape, depth: int) -> Numbers | None:
         """What an op makes of the columns of its inputs; None for one of which that is not known."""
@@ -111,7 +143,7 @@ class Columns:
         if op == "Concat" and len({part.ndim for part in given}) == 1:
             axis = axis_of(site.attribute("axis", 0), rank) - rank
             return np.concatenate(given, axis) if axis >= -behind else self._by_itself(site, given)
-        made = self._cut(site, name, own)
+        made = _taken_out(site, own) if op == "Gather" else self._cut(site, name, own)
         if op in REGROUPING:
             ends = (_fixed(shape[-count:]) for count in range(1, rank + 1))
             wanted = next((end for end in ends if end is not None and prod(end) == own.size), None)
@@ -152,7 +184,7 @@ class Columns:
             shapes = [self.shapes.facts(site.scope, part).shape for part in site.node.outputs[: at + 1]]
             widths = [shape[axis] for shape in shapes if shape]
             cut = ([sum(widths[:-1])], [sum(widths)], [axis], [1]) if len(widths) == at + 1 else None
-        elif site.node.op == "Gather":
+        elif site.node.op == "Gather":  # of all, in any order
             cut = [None], [None], [site.attribute("axis", 0)], [1]
         if cut is None:
             return None
@@ -196,8 +228,21 @@ class Columns:
         said_too = tuple(item.SerializeToString() for item in site.node.proto.attribute)
         spread = np.broadcast_arrays(*sides)
         rows = zip(*(side.reshape(-1).tolist() for side in spread), strict=True)
-        made = [self._number(site.node.op, said_too, *row) for row in rows]
+        made = [self._of_op(site, said_too, row) for row in rows]
         return np.array(made).reshape(spread[0].shape)
+
+
+def _taken_out(site: NodeView, own: Numbers) -> Numbers | None:
+    """Columns by their places, as a Gather takes them, or as they are where it takes other rows."""
+    axis, places, wanted = axis_of(site.attribute("axis", 0), len(site.shape(0) or ())), site.numbers(1), site.shape(1)
+    at = axis - len(site.shape(0) or ()) + own.ndim
+    if at < 0:
+        return own
+    size = own.shape[at]
+    if places is None or wanted is None or not all(-size <= place < size for place in places):
+        return None
+    made = np.take(own, np.reshape(places, wanted), at)
+    return made if made.ndim else None
 
 
 def _fixed(sizes: Sequence[Any]) -> tuple[int, ...] | None:
