@@ -9,12 +9,15 @@ from ._rotary_parts import HALVES, NEIGHBOURS, Heads, Parts
 class Table(Captures):
     """Cosines or sines: of half a head, or of whole heads, and then each column stands twice.
 
-    lifted: those of half a head, with an axis of one behind.
+    lifted: those of half a head, with an axis of one behind.  signed: sines of whole heads, for the first part the
+    negatives of those for the second.  negated: the negative of those of half a head.
     """
 
     half: Tensor | Any = None
     whole: Tensor | Any = None
     lifted: Tensor | Any = None
+    signed: Tensor | Any = None
+    negated: Tensor | Any = None
 
 
 class Rotary(Heads):
@@ -45,7 +48,10 @@ class NeighboursAsHalves(Rotary):
 
 
 def by_tables(g: Graph, m: Rotary) -> Tensor:
-    """x · cos ± turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first."""
+    """x · cos ± turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first.
+
+    Or x · cos + swapped(x) · sin, where the sines have the signs.
+    """
     return g.any_of(*(turned_by_tables(g, m, of_base) for of_base in (False, True)))
 
 
@@ -53,10 +59,12 @@ def turned_by_tables(g: Graph, m: Rotary, of_base: bool) -> Tensor:
     """The same.  of_base: of heads that are split from one tensor with their parts."""
     parts = Parts(g, m, of_base)
     m.backwards = parts.backwards()
-    own, other = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, g.any_of(parts.turned(), m.backwards)))
+    turned = g.any_of(parts.turned(), m.backwards)
+    own, other, swapped = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, turned, parts.swapped()))
     (a, b), sin = parts.two, m.sin.half
     products = parts.together(g.any_of(g.mul(g.neg(b), sin), g.neg(g.mul(b, sin))), g.mul(a, sin))
-    return g.add(g.mul(own, m.cos.whole), g.any_of(g.mul(other, m.sin.whole), products))
+    with_signs = g.mul(swapped, m.sin.signed)
+    return g.add(g.mul(own, m.cos.whole), g.any_of(g.mul(other, m.sin.whole), products, with_signs))
 
 
 def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
@@ -64,18 +72,22 @@ def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
 
     of_base: for heads that are split at once into the parts.
     """
-    parts = Parts(g, m, of_base, has_x=not of_base)
-    turned = rotated(g, parts.two, m.cos.half, m.sin.half)
-    if m.axis != HALVES:
-        lifted = rotated(g, parts.kept, m.cos.lifted, m.sin.lifted)
-        m.y = g.any_of(parts.stacked(*turned), parts.joined(*lifted))
-        return m.y
-    m.y = parts.stacked(*turned)
-    joined = ([*turned], [m.front, *turned], [*turned, m.behind])
-    return g.any_of(*(g.concat(*x, axis=-1) for x in joined), m.y)
+    parts, made = Parts(g, m, of_base, has_x=not of_base), []
+    for turned in rotated(g, m, parts.two, m.cos.half, m.sin.half):
+        made.append(parts.stacked(*turned))
+        if m.axis == HALVES:
+            joined = ([*turned], [m.front, *turned], [*turned, m.behind])
+            made += (g.concat(*x, axis=-1) for x in joined)
+    if m.axis == NEIGHBOURS:
+        made += (parts.joined(*turned) for turned in rotated(g, m, parts.kept, m.cos.lifted, m.sin.lifted))
+    m.y = g.any_of(*made)
+    return m.y
 
 
-def rotated(g: Graph, two: Any, cos: Any, sin: Any) -> tuple[Tensor, Tensor]:
-    """The two parts, each by its formula."""
+def rotated(g: Graph, m: Rotary, two: Any, cos: Any, sin: Any) -> list[tuple[Tensor, Tensor]]:
+    """The two parts, each by its formula: turned forwards, backwards, or by a sine and its negative."""
     a, b = two
-    return g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin))
+    of_a, of_b = g.mul(a, cos), g.mul(b, cos)
+    m.backwards = g.sub(of_b, g.mul(a, sin))
+    forwards = g.sub(of_a, g.mul(b, sin)), g.add(of_b, g.mul(a, sin))
+    return [forwards, (g.add(of_a, g.mul(b, sin)), m.backwards), (g.add(of_a, g.mul(b, m.sin.negated)), forwards[1])]

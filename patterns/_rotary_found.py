@@ -26,30 +26,35 @@ class Tables(NamedTuple):
 
 def halved(g: Graph, m: Table, axis: int) -> Any:
     """Each column of a table once."""
-    table = m.whole
+    table = m.whole if m.signed is None else m.signed
     if table is None:
         return m.half if m.lifted is None else g.squeeze(m.lifted, [-1])
     columns = table.columns
     require(columns is not None, "the number of columns of a table is unknown")
     half = len(columns) // 2
-    pairs = (columns[:half], columns[half:]) if axis == HALVES else (columns[::2], columns[1::2])
-    require(pairs[0] == pairs[1], "unlike halves of a table")
+    first, second = (columns[:half], columns[half:]) if axis == HALVES else (columns[::2], columns[1::2])
+    if m.signed is not None:
+        require(second == tuple(-column for column in first), "the sines of the parts are not of the other sign")
+    require(m.signed is not None or first == second, "unlike halves of a table")
     end, step = (half, 1) if axis == HALVES else (2 * half, 2)
     return table.values[..., :end:step] if table.is_constant else g.slice(table, [0], [end], [-1], [step])
 
 
 def tables(g: Graph, m: Rotary) -> Tables:
     """The tables that a match found.  Refuses those to which x is spread."""
+    negated = m.sin.negated
+    is_one = negated is None or negated.is_negative_of(m.sin.half if m.sin.lifted is None else m.sin.lifted)
+    require(is_one, "of two sines, one is not known to be the other's negative")
     (cos, *said), (sin, *too) = (placed(g, m, one) for one in (m.cos, m.sin))
     require(said == too, "the tables' shapes differ or are unknown")
-    if m.backwards is not None:
+    if m.backwards is not None or m.sin.signed is not None:  # by the sines of the first part, which are negative
         sin = -sin if isinstance(sin, np.ndarray) else g.neg(sin)
     return Tables(cos, sin, *said)
 
 
 def sizes_of_table(table: Table) -> tuple[Any, ...]:
     """The shape of a table, of at least one axis, without the axis of one that may be behind."""
-    given = next(one for one in (table.whole, table.half, table.lifted) if one is not None)
+    given = next(one for one in (table.whole, table.signed, table.half, table.lifted) if one is not None)
     require(given.shape is not None, "the tables' shapes are unknown")
     if given is not table.lifted:
         return given.shape or (None,)
@@ -61,8 +66,8 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     """A table as [batch, row, column], and what `Tables` says of both."""
     source, half = m.x if m.base is None else m.base, m.sizes[3] // 2
     require(source.dtype is not None, "the dtype of the input is unknown")
-    *sizes, columns = sizes_of_table(table)
-    require(columns == (half if table.whole is None else 2 * half), "the tables are not of half a head")
+    is_whole, (*sizes, columns) = table.whole is not None or table.signed is not None, sizes_of_table(table)
+    require(columns == (2 * half if is_whole else half), "the tables are not of half a head")
     axes = 3 if m.x is None else m.x.rank - 1
     require(len(sizes) in range(1, axes + 1), "the tables have other axes than batch, head, row, column")
     is_behind = len(sizes) > 1 and sizes[-1] == 1 and (sizes[-2] != 1 or isinstance(m.sizes[2], int))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from surgeon import Captures, Graph, Tensor, dims, require
 
 HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2, half] or [.., half, 2]
@@ -51,6 +53,16 @@ def is_whole(y: Tensor, heads: Tensor) -> None:
     require(y.shape == sizes_of(heads), "the pairs are joined in another shape")
 
 
+def is_swapped(_: Tensor, places: Tensor, heads: Tensor, axis: int) -> None:
+    """The numbers of the one part stand where those of the other were."""
+    columns = sizes_of(heads)[-1]
+    require(isinstance(columns, int), "the size of a head is unknown")
+    grid = np.arange(columns).reshape((2, -1) if axis == HALVES else (-1, 2))
+    wanted = np.flip(grid, 0 if axis == HALVES else 1).reshape(-1)
+    is_told = places.is_constant and np.array_equal(places.values, wanted)
+    require(is_told, "the places are not those of the parts in the other order")
+
+
 class Parts:
     """Heads in two parts, as a pattern looks for them: those of x, of what x is split from, or of that without an x."""
 
@@ -96,3 +108,9 @@ class Parts:
         """The second part before the first, negated."""
         g, (a, b), (first, second) = self.g, self.two, self.kept
         return self.together(b, g.neg(a), second, g.neg(first))
+
+    def swapped(self) -> Tensor:
+        """The second part before the first, also by the places of a Gather."""
+        g, places = self.g, self.g.any_tensor()
+        taken = g.such_that(g.gather(self.heads, places, axis=-1), is_swapped, places, self.heads, self.axis)
+        return g.any_of(self.together(*self.two[::-1], *self.kept[::-1]), taken)

@@ -39,9 +39,9 @@ def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 
     What: for the halves a, b of the last axis of [batch, head, row, column], or for each pair of neighbours there:
-    a · cos − b · sin and b · cos + a · sin, each by its formula, or as x · cos + turned(x) · sin.  The heads may stand
-    behind the rows.  For target onnx, the op of ONNX Runtime becomes RotaryEmbedding too; for target decomposed, both
-    become primitives.
+    a · cos − b · sin and b · cos + a · sin, each by its formula, or as x · cos + turned(x) · sin; the sines may have
+    the signs.  The heads may stand behind the rows.  For target onnx, the op of ONNX Runtime becomes RotaryEmbedding
+    too; for target decomposed, both become primitives.
     Numerics: rounding only.
     """
     require(isinstance(m, Rotary), "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")

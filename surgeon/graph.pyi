@@ -27,6 +27,7 @@ class Tensor:
     outputs: list[Any]
     is_constant: bool
     values: npt.NDArray[Any]
+    def is_negative_of(self, other: Any) -> bool: ...
 
 class Constant(Tensor):
     """A tensor whose value is fixed in the file."""

@@ -131,3 +131,25 @@ def test_rows_that_stand_in_other_places_are_other_columns():
         "d = Unsqueeze(g, one) e = Expand(d, three) y = Concat<axis = -1>(c, e)"
     )
     assert len(set(numbers)) == 8
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted", "rests"),
+    [
+        ("z = Identity(f) y = Neg(z)", True, ["y"]),
+        ("z = Cos(f) a = Cos(f) y = Neg(a)", True, ["a", "y", "z"]),
+        ("a = Neg(f) z = Unsqueeze(f, nil) y = Unsqueeze(a, nil)", False, None),
+        ("z = Slice(signs, nil, one, last) y = Slice(signs, one, two, last)", True, ["y", "z"]),
+        ("z = Slice(f, nil, two, nil) a = Slice(f, one, far, nil) y = Neg(a)", False, None),
+        ("z = Identity(f) a = Neg(h) y = Identity(a)", False, None),
+    ],
+)
+def test_negatives_of_other_tensors_are_known(body, wanted, rests):
+    """Whether one is the negative of the other, and the tensors by whose nodes it is."""
+    header = '<ir_version: 10, opset_import: ["" : 18]> g'
+    model = parse(f"{header} (float[n, 4] f, float[n, 4] h) => (float[n, 8] f0) {CONSTANTS} "
+                  f"{{ f0 = Concat<axis = -1>(f, h) {body} }}")
+    shapes, scope = shapes_of(model)
+    columns = Columns(shapes)
+    assert columns.opposite(scope, "y", "z") is wanted
+    assert not wanted or set(rests) <= set(columns.rests_on(scope, "y", "z")) <= {*rests, "signs"}

@@ -110,6 +110,15 @@ class Captured(gs.Variable):
         self._match.rest_on(known.rests_on(self._match.scope, self._name))
         return known.of(self._match.scope, self._name)
 
+    def is_negative_of(self, other: "Captured") -> bool:
+        """Whether each element surely is the negative of the other's.  The match rests on the nodes that make it so."""
+        for one in (self, other):
+            one._ask("values")
+        known, scope = columns_of(self._match.index), self._match.scope
+        is_so = known.opposite(scope, self._name, other._name)
+        self._match.rest_on(known.rests_on(scope, self._name, other._name) if is_so else ())
+        return is_so
+
     @property
     def drawn_from(self) -> np.ndarray[Any, np.dtype[Any]] | None:
         """The constant of which all elements of it are: what is looked up, cut or moved, or it itself; None elsewhere.

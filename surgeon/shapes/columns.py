@@ -5,13 +5,13 @@ are each other's negative, one has the number n and the other -n; 0 are those of
 cuts and moves columns, or computes with each by itself.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from surgeon.indexing.scope import Scope
+from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import BROADCASTING, REGROUPING, named
 from surgeon.shapes.elements import MOST_ELEMENTS
 from surgeon.shapes.facts import NodeView, Shape, axis_of, said
@@ -44,22 +44,44 @@ class Columns:
             return None
         return tuple(self._signed(found[..., place].reshape(-1).tolist()) for place in range(found.shape[-1]))
 
-    def rests_on(self, scope: Scope, name: str) -> list[str]:
-        """The tensors, this one and those before it, of which some columns are known by their nodes to be as others."""
-        found: dict[str, None] = {}
-        waiting = [name]
-        while waiting:
-            read = waiting.pop()
-            home, numbers = self.shapes.origin.scope(scope).home(read), self.of(scope, read)
-            node = None if home is None else home.producers.get(read)
-            if read not in found and node is not None and numbers and len({*map(abs, numbers)}) < len(numbers):
+    def rests_on(self, scope: Scope, *names: str) -> list[str]:
+        """The tensors, these and those before them, by whose nodes some columns are known to be as others."""
+        seen, found = dict.fromkeys(names), dict[str, None]()
+        while new := [read for read in seen if read not in found and self._is_told(scope, read, seen)]:
+            for read in new:
                 found[read] = None
-                waiting += filter(None, self.shapes.origin.inputs(node))
-                taken = piece(self.shapes.site(node))
+                seen |= dict.fromkeys(self._reads(scope, read))
+                node = self._maker(scope, read)
+                taken = None if node is None else piece(self.shapes.site(node))
                 if taken is not None:  # the sequence itself has no columns
                     found |= dict.fromkeys(taken.node.node.outputs)
-                    waiting.append(taken.node.inputs[taken.position])
-        return list(found)
+                    seen[taken.node.inputs[taken.position]] = None
+        return [*found]
+
+    def _is_told(self, scope: Scope, name: str, seen: Iterable[str]) -> bool:
+        """Whether a node makes columns as others in it, or in another tensor that is seen and not made of it."""
+        numbers = [*map(abs, self.of(scope, name) or ())]
+        if self._maker(scope, name) is None:
+            return False
+        if len({*numbers}) < len(numbers):
+            return True
+        others = (self.of(scope, other) or () for other in seen if name not in (other, *self._reads(scope, other)))
+        return any({*numbers} & {abs(number) for number in own if number} for own in others)
+
+    def opposite(self, scope: Scope, name: str, other: str) -> bool:
+        """Whether one tensor surely is the negative of the other."""
+        own, others = self.of(scope, name), self.of(scope, other)
+        is_alike = self.shapes.facts(scope, name).shape == self.shapes.facts(scope, other).shape
+        return is_alike and own is not None and others is not None and own == tuple(-number for number in others)
+
+    def _maker(self, scope: Scope, name: str) -> Node | None:
+        home = self.shapes.origin.scope(scope).home(name)
+        return None if home is None else home.producers.get(name)
+
+    def _reads(self, scope: Scope, name: str) -> list[str]:
+        """What the node that makes a tensor reads."""
+        node = self._maker(scope, name)
+        return [] if node is None else [*filter(None, self.shapes.origin.inputs(node))]
 
     def _asked(self, scope: Scope, name: str, depth: int) -> Numbers | None:
         home = self.shapes.origin.scope(scope).home(name)
@@ -234,14 +256,14 @@ class Columns:
 
 def _taken_out(site: NodeView, own: Numbers) -> Numbers | None:
     """Columns by their places, as a Gather takes them, or as they are where it takes other rows."""
-    axis, places, wanted = axis_of(site.attribute("axis", 0), len(site.shape(0) or ())), site.numbers(1), site.shape(1)
-    at = axis - len(site.shape(0) or ()) + own.ndim
+    rank, places, sizes = len(site.shape(0) or ()), site.numbers(1), site.shape(1)
+    at = axis_of(site.attribute("axis", 0), rank) - rank + own.ndim
     if at < 0:
         return own
-    size = own.shape[at]
+    size, wanted = own.shape[at], None if sizes is None else _fixed(sizes)
     if places is None or wanted is None or not all(-size <= place < size for place in places):
         return None
-    made = np.take(own, np.reshape(places, wanted), at)
+    made = np.take(own, np.array(places, np.int64).reshape(wanted), at)
     return made if made.ndim else None
 
 

@@ -77,7 +77,7 @@ SPARES = [
     Case(rotary_embedding, "halves of the rows", why="wanted the constant -1",
          model=graph(f"{SLICED.replace('last', 'first')} {END}", HEADS.replace("4, s, 8]", "4, 8, 4]")
                      .replace("1, s, 4]", "1, 4, 4]"), output="float[b, 4, 4, 8]")),
-    Case(rotary_embedding, "a sign that differs", why="wanted",
+    Case(rotary_embedding, "a sign that differs", why="negative",
          model=graph(f"{SPLIT} {END.replace('Sub', 'Add')}")),
     Case(rotary_embedding, "a scale of the angles", target="onnx", why="nothing else has scale",
          model=graph(f"y = {MS}<scale = 2.0>(x, zero, c, e)", f"{FOUR} x, {CACHES}")),
