@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 
-from surgeon import Graph, require
+from surgeon import Graph, Tensor, require
 from ._rotary import Rotary, Table
 from ._rotary_parts import HALVES
 
@@ -84,8 +84,23 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     made = laid(g, halved(g, table, m.axis), len(sizes) + 1, (batch, half), 0 if is_apart else rows, dtype)
     sides = ((0, batch in (1, m.sizes[0])), (rows, count == m.sizes[rows]))
     if not all(is_there for _, is_there in sides):  # for one of all, or as many, which only the model's inputs may tell
-        made = g.spread(made, [*(1 if is_there else g.size_of(source, at + axes - 3) for at, is_there in sides), 1])
+        x = heads_of(g, m)
+        made = g.spread(made, [*(1 if is_there else g.size_of(x, at + axes - 3) for at, is_there in sides), 1])
     return made, batch == 1, rows, is_apart
+
+
+def heads_of(g: Graph, m: Rotary) -> Tensor:
+    """The heads, made anew where what they are split from is read in their place."""
+    if m.base is None:
+        return m.x
+    if m.gone is not None or m.added is not None:
+        return g.squeeze(m.base, m.gone) if m.added is None else g.unsqueeze(m.base, m.added)
+    *ahead, heads, columns = m.sizes
+    is_split = m.x is None or m.x.rank == 4
+    is_split = is_split and bool(m.base.shape) and m.base.shape[:2] == tuple(ahead)
+    require(is_split, "the heads are split from other rows")
+    require(isinstance(heads, int), "the number of heads is unknown")
+    return g.reshape(m.base, [0, 0, heads, columns])
 
 
 def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int], rows: int, dtype: Any) -> Any:

@@ -12,13 +12,16 @@ HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2,
 class Heads(Captures):
     """Heads x, before the rows or behind them; base: what they are split from, where the parts are cut out of that.
 
-    A batch of one may have no axis.  parts: the heads in two parts, where there is no x.  wide: the dtype that x is
-    cast to.  cut_at, axis: how the two parts of a head lie in what is turned, and in what is made.
+    A batch of one may have no axis.  gone, added: axes of one that x has less than base, or more.  parts: the heads in
+    two parts, where there is no x.  wide: the dtype that x is cast to.  cut_at, axis: how the two parts of a head lie
+    in what is turned, and in what is made.
     """
 
     cut_at = axis = HALVES
     x: Tensor | Any = dims("batch _ _ _", "_ _ _", default=None)
     base: Tensor | Any = None
+    gone: list[int] | None = None
+    added: list[int] | None = None
     parts: Tensor | Any = dims("_ _ _ _ _", default=None)
     wide: int | Any = None
 
@@ -68,7 +71,7 @@ class Parts:
 
     def __init__(self, g: Graph, m: Heads, of_base: bool, has_x: bool = True) -> None:
         if of_base and has_x:
-            m.x = g.shared(g.reshaped(m.base))
+            m.x = g.shared(g.any_of(g.reshaped(m.base), g.squeeze(m.base, m.gone), g.unsqueeze(m.base, m.added)))
         parts = g.named(g.reshaped(m.base if of_base else m.x))
         if not has_x:
             m.parts = parts

@@ -7,7 +7,7 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._rotary import Rotary
-from ._rotary_found import Tables
+from ._rotary_found import Tables, heads_of
 from ._rotary_parts import NEIGHBOURS, sizes_of
 
 Write = Callable[..., Tensor]
@@ -18,11 +18,7 @@ def by_heads(write: Write) -> Write:
 
     def for_both(g: Graph, m: Rotary, found: Tables) -> Tensor:
         *ahead, heads, columns = m.sizes
-        x, attributes = m.x, {"interleaved": 1} if m.axis == NEIGHBOURS else {}
-        if m.base is not None:
-            require(m.base.shape and m.base.shape[:2] == tuple(ahead), "the heads are split from other rows")
-            require(isinstance(heads, int), "the number of heads is unknown")
-            x = g.reshape(m.base, [0, 0, heads, columns])
+        x, attributes = heads_of(g, m), {"interleaved": 1} if m.axis == NEIGHBOURS else {}
         if m.cut_at != m.axis:
             end = np.iinfo(np.int64).max
             x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)

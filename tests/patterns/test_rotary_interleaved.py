@@ -44,6 +44,11 @@ def cut_by(*lines):
     return graph(PAIRS.replace(CUT, f"k = Reshape(x, split) {' '.join(lines)}"))
 
 
+def apart(*sizes):
+    """The constants, with a shape of pairs."""
+    return CONSTANTS.replace(">", f", int64[{len(sizes)}] apart = {{{', '.join(map(str, sizes))}}}>")
+
+
 ROWS_OF = [[number // 2 / 10 + row / 7 for number in range(8)] for row in range(6)]
 FLAT = ", ".join(str(round(number, 4)) for row in ROWS_OF for number in row)
 FIXED = CONSTANTS.replace(">", f", float[6, 8] u = {{{FLAT}}}, float[6, 8] v = {{{FLAT}}}>")
@@ -69,6 +74,12 @@ CAST = ANGLES.replace("u = Unsqueeze(a1", "k1 = Cast<to = 10>(a1) u = Unsqueeze(
 
 OF_ROWS = "float[b, s, 32] o, float[s, 1, 4] c, float[s, 1, 4] e"
 AT_ONCE = "k = Reshape(o, at_once) i1, j1 = Split<axis = -1>(k, ones) i = Squeeze(i1, new) j = Squeeze(j1, new)"
+TABLED = "u1 = Unsqueeze(c, new) u2 = Concat<axis = -1>(u1, u1) u = Reshape(u2, flat) "
+TABLED += "v1 = Unsqueeze(e, new) v2 = Concat<axis = -1>(v1, v1) v = Reshape(v2, flat)"
+CUT_FROM = "k = Reshape(o, apart) i1, j1 = Split<axis = -1>(k, ones) i = Squeeze(i1, new) j = Squeeze(j1, new)"
+OF_SQUEEZED = f"x = Squeeze(o, last) {TURNED.replace(CUT, CUT_FROM)} {TABLED} {SUM}"
+OF_UNSQUEEZED = OF_SQUEEZED.replace("Squeeze(o, last)", "Unsqueeze(o, first)")
+ON_EDGE = "float[b, 4, s, 1, 8] o, float[s, 4] c, float[s, 4] e"
 OF_ONE = f"x = Reshape(o, heads) {TURNED.replace(CUT, AT_ONCE)} {SUM}"
 
 # fmt: off
@@ -81,6 +92,16 @@ FIRES = [
         f"{OF_ONE} u1 = Unsqueeze(c, new) u2 = Concat<axis = -1>(u1, u1) u = Reshape(u2, joined1) "
         "v1 = Unsqueeze(e, new) v2 = Concat<axis = -1>(v1, v1) v = Reshape(v2, joined1)",
         OF_ROWS, output="float[b, s, 4, 8]")),
+    Case(rotary_embedding, "heads without an axis that what is split into pairs has", graph(
+        OF_SQUEEZED, ON_EDGE, constants=apart(0, 4, -1, 4, 2))),
+    Case(rotary_embedding, "the same, one row of angles or one for each", graph(
+        OF_SQUEEZED, ON_EDGE.replace("float[s, 4]", "float[r, 4]"), constants=apart(0, 4, -1, 4, 2))),
+    Case(rotary_embedding, "the same, without a batch", graph(
+        OF_SQUEEZED, ON_EDGE.replace("[b, 4, s, 1, 8]", "[4, 1, s, 8]"), output="float[4, s, 8]",
+        constants=apart(4, -1, 4, 2).replace("last = {3}", "last = {1}").replace("[4] whole = {0, ", "[3] whole = {"))),
+    Case(rotary_embedding, "heads with an axis that what is split into pairs has not", graph(
+        OF_UNSQUEEZED, ON_EDGE.replace("[b, 4, s, 1, 8]", "[4, s, 8]"), output="float[1, 4, s, 8]",
+        constants=apart(1, 4, -1, 4, 2))),
     Case(rotary_embedding, "even and odd numbers, each by its formula", graph(PAIRS)),
     Case(rotary_embedding, "heads that are given with an axis for copies", graph(
         PAIRS, output="float[b, 4, s, 1, 8]",
@@ -126,6 +147,16 @@ FIRES = [
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 SPARES = [
+    Case(rotary_embedding, "pairs of another tensor than the heads", why="wanted", model=graph(
+        OF_SQUEEZED.replace("Reshape(o", "Reshape(h"), f"{ON_EDGE}, float[b, 4, s, 1, 8] h",
+        constants=apart(0, 4, -1, 4, 2))),
+    Case(rotary_embedding, "pairs of heads that lie otherwise", why="not split into pairs", model=graph(
+        OF_SQUEEZED, ON_EDGE.replace("[b, 4, s, 1, 8]", "[b, 4, 4, 1, 8]").replace("[s, 4]", "[4, 4]"),
+        constants=apart(4, 0, -1, 4, 2), output="float[b, 4, 4, 8]")),
+    Case(rotary_embedding, "heads split from other rows", why="split from other rows", model=graph(
+        OF_SQUEEZED.replace("Squeeze(o, last)", "Reshape(o, heads)"),
+        ON_EDGE.replace("[b, 4, s, 1, 8]", "[b, 2, 2, 4, 8]").replace("[s, 4]", "[4, 4]"),
+        constants=apart(0, 4, 4, 4, 2).replace("heads = {0, 0,", "heads = {0, 4,"), output="float[b, 4, 4, 8]")),
     Case(rotary_embedding, "the other number negated", why="wanted",
          model=graph(PAIRS.replace("p = Sub(p1, p2)", "p = Add(p1, p2)").replace("q = Add(q1", "q = Sub(q1"))),
     Case(rotary_embedding, "even for odd", why="wanted the constant 0",
