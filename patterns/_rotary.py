@@ -24,7 +24,8 @@ class Rotary(Heads):
     """Heads and the tables that they are turned by.
 
     front, behind: what is joined to the turned halves by one node.  backwards: the parts that meet the sines, if they
-    turn the other way.  y: what is made, where that may have another shape.
+    turn the other way.  y: what is made, where that may have another shape.  scale: what both tables are multiplied
+    with.
     """
 
     y: Tensor | Any = None
@@ -33,6 +34,7 @@ class Rotary(Heads):
     behind: Tensor | Any = None
     cos: Table
     sin: Table
+    scale: Table
 
 
 class Neighbours(Rotary):
@@ -50,7 +52,8 @@ class NeighboursAsHalves(Rotary):
 def by_tables(g: Graph, m: Rotary) -> Tensor:
     """x · cos ± turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first.
 
-    Or x · cos + swapped(x) · sin, where the sines have the signs.
+    Or x · cos + swapped(x) · sin, where the sines have the signs; or x · cos · scale + turned(x) · sin · scale, as xPos
+    has it.
     """
     return g.any_of(*(turned_by_tables(g, m, of_base) for of_base in (False, True)))
 
@@ -64,7 +67,9 @@ def turned_by_tables(g: Graph, m: Rotary, of_base: bool) -> Tensor:
     (a, b), sin = parts.two, m.sin.half
     products = parts.together(g.any_of(g.mul(g.neg(b), sin), g.neg(g.mul(b, sin))), g.mul(a, sin))
     with_signs = g.mul(swapped, m.sin.signed)
-    return g.add(g.mul(own, m.cos.whole), g.any_of(g.mul(other, m.sin.whole), products, with_signs))
+    plain = g.add(g.mul(own, m.cos.whole), g.any_of(g.mul(other, m.sin.whole), products, with_signs))
+    scale = m.scale.whole
+    return g.any_of(plain, g.add(g.mul(own, m.cos.whole, scale), g.mul(other, m.sin.whole, scale)))
 
 
 def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:

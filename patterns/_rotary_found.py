@@ -47,6 +47,11 @@ def tables(g: Graph, m: Rotary) -> Tables:
     require(is_one, "of two sines, one is not known to be the other's negative")
     (cos, *said), (sin, *too) = (placed(g, m, one) for one in (m.cos, m.sin))
     require(said == too, "the tables' shapes differ or are unknown")
+    if m.scale.whole is not None:
+        scale, *more = placed(g, m, m.scale)
+        require(said == more, "the tables' shapes differ or are unknown")
+        are_fixed = all(isinstance(table, np.ndarray) for table in (cos, sin, scale))
+        cos, sin = (table * scale if are_fixed else g.mul(table, scale) for table in (cos, sin))
     if m.backwards is not None or m.sin.signed is not None:  # by the sines of the first part, which are negative
         sin = -sin if isinstance(sin, np.ndarray) else g.neg(sin)
     return Tables(cos, sin, *said)
