@@ -11,6 +11,7 @@ class Table(Captures):
 
     lifted: those of half a head, with an axis of one behind.  signed: sines of whole heads, for the first part the
     negatives of those for the second.  negated: the negative of those of half a head.
+    pair: both, beside each other: (cos, sin) for the cosines, (−sin, cos) for the sines.
     """
 
     half: Tensor | Any = None
@@ -18,6 +19,7 @@ class Table(Captures):
     lifted: Tensor | Any = None
     signed: Tensor | Any = None
     negated: Tensor | Any = None
+    pair: Tensor | Any = None
 
 
 class Rotary(Heads):

@@ -7,7 +7,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 
 from surgeon import Graph, Tensor, require
 from ._rotary import Rotary, Table
-from ._rotary_parts import HALVES
+from ._rotary_tables import are_of_one_turn, halved, sizes_of_table
 
 
 class Tables(NamedTuple):
@@ -24,27 +24,9 @@ class Tables(NamedTuple):
     is_apart: bool = False
 
 
-def halved(g: Graph, m: Table, axis: int) -> Any:
-    """Each column of a table once."""
-    table = m.whole if m.signed is None else m.signed
-    if table is None:
-        return m.half if m.lifted is None else g.squeeze(m.lifted, [-1])
-    columns = table.columns
-    require(columns is not None, "the number of columns of a table is unknown")
-    half = len(columns) // 2
-    first, second = (columns[:half], columns[half:]) if axis == HALVES else (columns[::2], columns[1::2])
-    if m.signed is not None:
-        require(second == tuple(-column for column in first), "the sines of the parts are not of the other sign")
-    require(m.signed is not None or first == second, "unlike halves of a table")
-    end, step = (half, 1) if axis == HALVES else (2 * half, 2)
-    return table.values[..., :end:step] if table.is_constant else g.slice(table, [0], [end], [-1], [step])
-
-
 def tables(g: Graph, m: Rotary) -> Tables:
     """The tables that a match found.  Refuses those to which x is spread."""
-    negated = m.sin.negated
-    is_one = negated is None or negated.is_negative_of(m.sin.half if m.sin.lifted is None else m.sin.lifted)
-    require(is_one, "of two sines, one is not known to be the other's negative")
+    are_of_one_turn(m)
     (cos, *said), (sin, *too) = (placed(g, m, one) for one in (m.cos, m.sin))
     require(said == too, "the tables' shapes differ or are unknown")
     if m.scale.whole is not None:
@@ -52,19 +34,9 @@ def tables(g: Graph, m: Rotary) -> Tables:
         require(said == more, "the tables' shapes differ or are unknown")
         are_fixed = all(isinstance(table, np.ndarray) for table in (cos, sin, scale))
         cos, sin = (table * scale if are_fixed else g.mul(table, scale) for table in (cos, sin))
-    if m.backwards is not None or m.sin.signed is not None:  # by the sines of the first part, which are negative
+    if any(one is not None for one in (m.backwards, m.sin.signed, m.sin.pair)):  # sines for the first part
         sin = -sin if isinstance(sin, np.ndarray) else g.neg(sin)
     return Tables(cos, sin, *said)
-
-
-def sizes_of_table(table: Table) -> tuple[Any, ...]:
-    """The shape of a table, of at least one axis, without the axis of one that may be behind."""
-    given = next(one for one in (table.whole, table.signed, table.half, table.lifted) if one is not None)
-    require(given.shape is not None, "the tables' shapes are unknown")
-    if given is not table.lifted:
-        return given.shape or (None,)
-    require(given.shape[-1:] == (1,), "the tables have other axes than the parts")
-    return given.shape[:-1] or (None,)
 
 
 def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
@@ -100,6 +72,8 @@ def heads_of(g: Graph, m: Rotary) -> Tensor:
         return m.x
     if m.gone is not None or m.added is not None:
         return g.squeeze(m.base, m.gone) if m.added is None else g.unsqueeze(m.base, m.added)
+    if m.base.shape == tuple(m.sizes):
+        return m.base
     *ahead, heads, columns = m.sizes
     is_split = m.x is None or m.x.rank == 4
     is_split = is_split and bool(m.base.shape) and m.base.shape[:2] == tuple(ahead)

@@ -1,5 +1,6 @@
 """The two parts of a head that a rotary embedding turns against each other: halves, or neighbours."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ class Heads(Captures):
     base: Tensor | Any = None
     gone: list[int] | None = None
     added: list[int] | None = None
-    parts: Tensor | Any = dims("_ _ _ _ _", default=None)
+    parts: Tensor | Any = dims("_ _ _ _ _", "_ _ _ _ 1 2", default=None)
     wide: int | Any = None
 
     @property
@@ -35,7 +36,7 @@ class Heads(Captures):
 def sizes_of(heads: Tensor) -> Any:
     """The shape of heads, also if they are in two parts."""
     require(heads.shape is not None, "the shape of the heads is unknown")
-    return heads.shape if heads.rank < 5 else (*heads.shape[:3], heads.shape[3] * heads.shape[4])
+    return heads.shape if heads.rank < 5 else (*heads.shape[:3], prod(heads.shape[3:]))
 
 
 def is_in_two(parts: Tensor, heads: Tensor, axis: int) -> None:

@@ -5,6 +5,7 @@ from typing import cast
 from surgeon import Captures, Graph, Tensor, require, rule
 from ._rotary import Neighbours, NeighboursAsHalves, Rotary, by_formulas, by_tables
 from ._rotary_found import tables
+from ._rotary_matrices import by_matrices
 from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
 from ._rotary_written import runtimes, standard
 
@@ -34,7 +35,14 @@ def by_sorted_pairs(g: Graph, m: NeighboursAsHalves) -> Tensor:
     return by_formulas(g, m)
 
 
-@rule(patterns=[of_halves, by_pairs, of_neighbours, by_halves, by_sorted_pairs], form_patterns=[of_runtime])
+def of_matrices(g: Graph, m: Neighbours) -> Tensor:
+    """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b."""
+    return by_matrices(g, m)
+
+
+@rule(
+    patterns=[of_halves, by_pairs, of_neighbours, by_halves, by_sorted_pairs, of_matrices], form_patterns=[of_runtime]
+)
 def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 

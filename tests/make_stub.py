@@ -49,7 +49,7 @@ class Tensor:
     outputs: list[Any]
     is_constant: bool
     values: npt.NDArray[Any]
-    def is_negative_of(self, other: Any) -> bool: ...
+    def columns_beside(self, other: Any) -> tuple[Any, ...]: ...
 
 class Constant(Tensor):
     """A tensor whose value is fixed in the file."""

@@ -151,5 +151,6 @@ def test_negatives_of_other_tensors_are_known(body, wanted, rests):
                   f"{{ f0 = Concat<axis = -1>(f, h) {body} }}")
     shapes, scope = shapes_of(model)
     columns = Columns(shapes)
-    assert columns.opposite(scope, "y", "z") is wanted
+    own, other = (columns.of(scope, name) for name in "yz")
+    assert (own == tuple(-number for number in other)) is wanted
     assert not wanted or set(rests) <= set(columns.rests_on(scope, "y", "z")) <= {*rests, "signs"}

@@ -110,14 +110,13 @@ class Captured(gs.Variable):
         self._match.rest_on(known.rests_on(self._match.scope, self._name))
         return known.of(self._match.scope, self._name)
 
-    def is_negative_of(self, other: "Captured") -> bool:
-        """Whether each element surely is the negative of the other's.  The match rests on the nodes that make it so."""
+    def columns_beside(self, other: "Captured") -> tuple[tuple[int, ...] | None, ...]:
+        """The columns of this and of another tensor of its shape, to compare; the match rests on what makes them so."""
         for one in (self, other):
             one._ask("values")
-        known, scope = columns_of(self._match.index), self._match.scope
-        is_so = known.opposite(scope, self._name, other._name)
-        self._match.rest_on(known.rests_on(scope, self._name, other._name) if is_so else ())
-        return is_so
+        known, scope, names = columns_of(self._match.index), self._match.scope, (self._name, other._name)
+        self._match.rest_on(known.rests_on(scope, *names))
+        return tuple(known.of(scope, name) if self.shape == other.shape else None for name in names)
 
     @property
     def drawn_from(self) -> np.ndarray[Any, np.dtype[Any]] | None:

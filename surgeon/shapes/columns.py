@@ -60,19 +60,19 @@ class Columns:
 
     def _is_told(self, scope: Scope, name: str, seen: Iterable[str]) -> bool:
         """Whether a node makes columns as others in it, or in another tensor that is seen and not made of it."""
-        numbers = [*map(abs, self.of(scope, name) or ())]
         if self._maker(scope, name) is None:
             return False
+        numbers, made = self._kinds(scope, name), {name}
         if len({*numbers}) < len(numbers):
             return True
-        others = (self.of(scope, other) or () for other in seen if name not in (other, *self._reads(scope, other)))
-        return any({*numbers} & {abs(number) for number in own if number} for own in others)
+        while more := {other for other in seen if other not in made and made.intersection(self._reads(scope, other))}:
+            made |= more
+        return any(not {*numbers}.isdisjoint(filter(None, self._kinds(scope, other))) for other in {*seen} - made)
 
-    def opposite(self, scope: Scope, name: str, other: str) -> bool:
-        """Whether one tensor surely is the negative of the other."""
-        own, others = self.of(scope, name), self.of(scope, other)
-        is_alike = self.shapes.facts(scope, name).shape == self.shapes.facts(scope, other).shape
-        return is_alike and own is not None and others is not None and own == tuple(-number for number in others)
+    def _kinds(self, scope: Scope, name: str) -> list[int]:
+        """The numbers of a tensor's last axes, without signs."""
+        found = self._asked(scope, name, 0)
+        return [] if found is None else np.abs(found).reshape(-1).tolist()
 
     def _maker(self, scope: Scope, name: str) -> Node | None:
         home = self.shapes.origin.scope(scope).home(name)
