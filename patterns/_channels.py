@@ -1,12 +1,26 @@
-"""Arithmetic on the weights of convolutions and linear layers, one number for each channel that they make."""
+"""Convolutions and linear layers, and arithmetic on their weights: one number for each channel that they make."""
 
 from typing import Any
 
 import numpy as np
 
-from surgeon import Constant, Match, require
+from surgeon import Captures, Constant, Graph, Match, Tensor, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Weighted(Captures):
+    """What a convolution or a linear layer reads, and its constants."""
+
+    x: Tensor
+    w: Constant
+    bias: Constant | Any = None
+    attributes: dict[str, Any]
+
+
+def conv(g: Graph, m: Weighted) -> Tensor:
+    """A convolution, transposed or not."""
+    return g.any_of(*(write(m.x, m.w, m.bias, **m.attributes) for write in (g.conv, g.conv_transpose)))
 
 
 def scaled(w: Array, factor: Array) -> Array:
@@ -50,7 +64,7 @@ def scaled_weights(op: str, w: Constant, factor: Array, group: int) -> Array:
     return scaled(parts, factor.reshape(group, 1, -1, 1)).reshape(w.shape)
 
 
-def new_bias(bias: Constant | None, factor: Array, shift: Array, dtype: Any) -> Array:
+def new_bias(bias: Constant | None, factor: Array | float, shift: Array, dtype: Any) -> Array:
     """bias · factor + shift, a vector over channels."""
     old = 0.0 if bias is None else bias.values.astype(np.float64)
     with np.errstate(all="ignore"):

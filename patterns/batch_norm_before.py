@@ -3,7 +3,7 @@
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._channels import Array, finite, scaled
+from ._channels import new_bias, scaled
 from .conv_batch_norm import Normalised, as_line, at_inference, norm
 
 
@@ -24,13 +24,6 @@ def pads_nothing(m: Normalised) -> None:
     require(is_bare, "the convolution puts zeros around, which the normalisation would shift")
 
 
-def bias_of(m: Normalised, added: Array) -> Array:
-    """The bias, and what comes to it, in the dtype of the weights."""
-    old = 0.0 if m.bias is None else m.bias.values.astype(np.float64)
-    with np.errstate(all="ignore"):
-        return finite(np.asarray(old + added).astype(m.w.dtype))
-
-
 @rule(patterns=[norm_and_conv], conditions=[at_inference, pads_nothing], target="onnx", opset=7)
 def batch_norm_before_conv(g: Graph, m: Normalised) -> Tensor:
     """Fold a batch normalisation at inference into the convolution behind it, where that puts no zeros around.
@@ -46,7 +39,8 @@ def batch_norm_before_conv(g: Graph, m: Normalised) -> Tensor:
     of_each = np.repeat(np.arange(group), made // group)  # the group of each channel that is made
     factors, offsets = (item.reshape(group, read)[of_each].reshape(made, read, *ones) for item in (factor, offset))
     added = (m.w.values.astype(np.float64) * offsets).reshape(made, -1).sum(axis=1)
-    return g.conv(m.x, g.literal(scaled(m.w.values, factors)), g.literal(bias_of(m, added)), **m.attributes)
+    bias = g.literal(new_bias(m.bias, 1.0, added, m.w.dtype))
+    return g.conv(m.x, g.literal(scaled(m.w.values, factors)), bias, **m.attributes)
 
 
 @rule(patterns=[norm_and_linear], conditions=[at_inference], target="onnx", opset=7)
@@ -65,4 +59,4 @@ def batch_norm_before_gemm(g: Graph, m: Normalised) -> Tensor:
     weights = m.w.values.astype(np.float64) if is_turned else m.w.values.astype(np.float64).T
     added = (weights * offset).sum(axis=1) * told.get("alpha", 1.0)
     made = scaled(m.w.values, factor if is_turned else factor.reshape(-1, 1))
-    return g.gemm(m.x, g.literal(made), g.literal(bias_of(m, added)), **told)
+    return g.gemm(m.x, g.literal(made), g.literal(new_bias(m.bias, 1.0, added, m.w.dtype)), **told)

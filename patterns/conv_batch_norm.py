@@ -1,26 +1,20 @@
 """Batch normalisation (Ioffe and Szegedy, arXiv:1502.03167) at inference, behind a convolution or a linear layer."""
 
-from typing import Any
-
 import numpy as np
 
-from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from ._channels import Array, convolution, new_bias, scaled, scaled_weights
+from surgeon import Constant, Graph, Tensor, require, rule
+from ._channels import Array, Weighted, conv, convolution, new_bias, scaled, scaled_weights
 
 
-class Normalised(Captures):
+class Normalised(Weighted):
     """A convolution or a linear layer, and what is told of the normalisation behind it; momentum plays no part."""
 
-    x: Tensor
-    w: Constant
-    bias: Constant | Any = None
     scale: Constant
     shift: Constant
     mean: Constant
     variance: Constant
     epsilon: float
     momentum: float
-    attributes: dict[str, Any]
 
 
 def norm(g: Graph, m: Normalised, made: Tensor) -> Tensor:
@@ -31,8 +25,7 @@ def norm(g: Graph, m: Normalised, made: Tensor) -> Tensor:
 
 def conv_and_norm(g: Graph, m: Normalised) -> Tensor:
     """(conv(x) − mean) / √(variance + ε) · scale + shift."""
-    made = (write(m.x, m.w, m.bias, **m.attributes) for write in (g.conv, g.conv_transpose))
-    return norm(g, m, g.any_of(*made))
+    return norm(g, m, conv(g, m))
 
 
 def linear_and_norm(g: Graph, m: Normalised) -> Tensor:

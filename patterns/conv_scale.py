@@ -4,21 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Constant, Graph, Tensor, rule
-from ._channels import channels_of, convolution, new_bias, over_channels, scaled_weights
+from surgeon import Constant, Graph, Tensor, rule
+from ._channels import Weighted, channels_of, conv, convolution, new_bias, over_channels, scaled_weights
 
 
-class Scaled(Captures):
+class Scaled(Weighted):
     """A convolution, transposed or not, and the constant behind it."""
 
-    x: Tensor
-    w: Constant
-    bias: Constant | None = None
     factor: Constant | None = None
     divisor: Constant | None = None
     shift: Constant | None = None
     less: Constant | None = None
-    attributes: dict[str, Any]
 
 
 def multiplied(g: Graph, m: Scaled) -> Tensor:
@@ -29,11 +25,6 @@ def multiplied(g: Graph, m: Scaled) -> Tensor:
 def shifted(g: Graph, m: Scaled) -> Tensor:
     """conv(x) + shift, or conv(x) − less."""
     return g.any_of(g.add(conv(g, m), m.shift), g.sub(conv(g, m), m.less))
-
-
-def conv(g: Graph, m: Scaled) -> Tensor:
-    """The convolution."""
-    return g.any_of(*(write(m.x, m.w, m.bias, **m.attributes) for write in (g.conv, g.conv_transpose)))
 
 
 @rule(patterns=[multiplied, shifted], target="onnx")

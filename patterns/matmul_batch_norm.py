@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
-from ._channels import finite, scaled
+from ._channels import new_bias, scaled
 from .conv_batch_norm import Normalised, as_line, at_inference, norm
 
 
@@ -35,7 +35,8 @@ def matmul_batch_norm(g: Graph, m: Rows) -> Tensor:
     """
     factor, offset = as_line(m)
     require(m.w.rank == 2 and m.w.shape[1] == factor.size == m.columns, "the columns of the product are not normalised")
-    made = g.add(g.matmul(m.x, g.literal(scaled(m.w.values, factor))), g.literal(finite(offset.astype(m.w.dtype))))
+    bias = g.literal(new_bias(None, 1.0, offset, m.w.dtype))
+    made = g.add(g.matmul(m.x, g.literal(scaled(m.w.values, factor))), bias)
     require(m.y.shape is not None, "the shape of the result is unknown")
     if m.y.shape == m.made.shape:
         return made

@@ -1,8 +1,8 @@
 """Root mean square normalisation over the channels of a picture (MobileNetV5)."""
 
 from surgeon import Graph, Tensor, require, rule
-from ._axes import Array, over_named_axes
-from ._numbers import for_epsilon
+from ._axes import from_end, over_named_axes
+from ._channels_last import with_channels_last
 from .rms_norm import Rms, normalised
 
 
@@ -19,15 +19,5 @@ def rms_norm_channels_first(g: Graph, m: Rms) -> Tensor:
     What: x / √(mean(x²) + ε) · scale over axis 1, with a scale of shape [C, 1, …].
     Numerics: rounding only; half precision is computed in float32.
     """
-    x, rank = m.x, m.x.rank
-    require(rank is not None and rank > 2, "the input must be known to have axes behind the channels")
-    require([axis % rank for axis in m.axes] == [1], "it is not over the channels alone")
-    channels = x.shape[1]
-    require(isinstance(channels, int), "the number of channels is not fixed")
-    require(m.scale.dtype == x.dtype, "the scale must have the dtype of the input")
-    fits = m.scale.shape in ((channels, *[1] * (rank - 2)), (1, channels, *[1] * (rank - 2)))
-    require(fits, "the scale must run along the channels alone")
-    factor: Tensor | Array = m.scale.values.reshape(-1) if m.scale.is_constant else g.reshape(m.scale, [-1])
-    last = g.transpose(for_epsilon(g, x, m.epsilon), perm=[0, *range(2, rank), 1])
-    normal = g.simplified_layer_normalization(last, factor, axis=-1, epsilon=m.epsilon)
-    return g.transpose(normal, perm=[0, rank - 1, *range(1, rank - 1)])
+    require(m.x.rank is None or from_end(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
+    return with_channels_last(g, g.simplified_layer_normalization, m.x, (m.scale,), m.epsilon)

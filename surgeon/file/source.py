@@ -19,7 +19,7 @@ def as_written(source: Source) -> Path | ModelProto:
     """
     if isinstance(source, gs.Graph):
         return exported(source)
-    is_in_memory(source)  # refuses what is no model
+    _require(source)
     return source if isinstance(source, ModelProto) else Path(os.path.abspath(source))
 
 
@@ -35,14 +35,18 @@ def exported(graph: gs.Graph) -> ModelProto:
 
 def label(source: Source, unnamed: str = "") -> str:
     """What to call it: its path as it was given; `unnamed` for a model in memory."""
-    is_in_memory(source)  # refuses what is no model
+    _require(source)
     return unnamed if isinstance(source, (ModelProto, gs.Graph)) else os.fspath(source)
 
 
 def is_in_memory(source: object) -> bool:
     """Whether a source is no path: what comes of it is handed back.  Raises UsageError for what is no model."""
+    _require(source)
+    return isinstance(source, (ModelProto, gs.Graph))
+
+
+def _require(source: object) -> None:
     if not isinstance(source, (ModelProto, gs.Graph, str, os.PathLike)):
         raise UsageError(
             f"What was given as a model is of type {type(source).__name__}: give a path, a ModelProto or a gs.Graph."
         )
-    return isinstance(source, (ModelProto, gs.Graph))

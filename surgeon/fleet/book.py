@@ -132,4 +132,3 @@ class Book:
     def kept(self) -> int:
         """How many models were left as they were."""
         return int(self._tables.execute("SELECT COALESCE(SUM(kept), 0) FROM rows").fetchone()[0])
-

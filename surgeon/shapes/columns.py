@@ -14,14 +14,13 @@ import numpy as np
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import BROADCASTING, REGROUPING, named
 from surgeon.shapes.elements import MOST_ELEMENTS
-from surgeon.shapes.facts import NodeView, Shape, axis_of, said
+from surgeon.shapes.facts import FLOATS, NodeView, Shape, axis_of, said
 from surgeon.shapes.selecting import slice_parameters
 from surgeon.shapes.sequences import Piece, piece
 from surgeon.shapes.shapes import Shapes
 
 MOST_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
-FLOATS = (1, 10, 11, 16)  # as TensorProto.DataType has them
 POINTWISE = BROADCASTING | named(lambda op: op.to_scale) | {"Cos", "Sin"}
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
 
