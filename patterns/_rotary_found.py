@@ -51,14 +51,15 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     rows = 1 if is_behind else 2  # heads stand behind the rows, or before
     is_apart = rows == 2 and len(sizes) > 1 and sizes[-2] != 1
     fits = len(sizes) == 2 or sizes[0] in (1, m.sizes[0])
-    fits = fits and sizes[-2:] == list(m.sizes[1:3]) and isinstance(sizes[-2], int)
+    fits = fits and sizes[-2:] == list(m.sizes[1:3]) and isinstance(sizes[-2], int) and sizes[-2] > 0
     require(fits or not is_apart, "the tables differ from head to head, and are not for these heads and rows alone")
     batch, count = sizes[0] if len(sizes) == 3 else 1, sizes[-2] if rows == 1 else sizes[-1]
     for size, own in ((count, m.sizes[rows]), (batch, m.sizes[0])):
         is_fixed = own == 1 or (isinstance(size, int) and isinstance(own, int))
         require(size in (1, own) or not is_fixed, "the tables have other batches or rows than the input")
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
-    made = laid(g, halved(g, table, m.axis), len(sizes) + 1, (batch, half), 0 if is_apart else rows, dtype)
+    one, axis = halved(g, table, m.axis), 0 if is_apart else rows
+    made = laid(g, one, len(sizes) + 1, (batch, in_one(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
     sides = ((0, batch in (1, m.sizes[0])), (rows, count == m.sizes[rows]))
     if not all(is_there for _, is_there in sides):  # for one of all, or as many, which only the model's inputs may tell
         x = heads_of(g, m)
@@ -82,12 +83,17 @@ def heads_of(g: Graph, m: Rotary) -> Tensor:
     return g.reshape(m.base, [0, 0, heads, columns])
 
 
-def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int], rows: int, dtype: Any) -> Any:
+def in_one(heads: Any, rows: Any) -> int:
+    """How many rows there are of all heads, -1 where that is not known: Reshape counts them, but not in empty ones."""
+    return heads * rows if isinstance(heads, int) and isinstance(rows, int) else -1
+
+
+def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int, int], rows: int, dtype: Any) -> Any:
     """A table of so many axes as [batch, row, column].  rows: their axis; 0 where each head has its own."""
-    batch, half = sizes
+    batch, count, half = sizes
     if isinstance(table, np.ndarray):
         return table.astype(dtype).reshape(batch, -1, half)
     if batch == 1 or not rows:
-        return g.reshape(table, [1 if batch == 1 else 0, -1, half])
+        return g.reshape(table, [1 if batch == 1 else 0, count, half])
     require(rank in (3, 4), "the axes of a table are not known")
     return table if rank == 3 else g.squeeze(table, [3 - rows])

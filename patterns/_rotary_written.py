@@ -7,7 +7,7 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._rotary import Rotary
-from ._rotary_found import Tables, heads_of
+from ._rotary_found import Tables, heads_of, in_one
 from ._rotary_parts import NEIGHBOURS, sizes_of
 
 Write = Callable[..., Tensor]
@@ -26,8 +26,9 @@ def by_heads(write: Write) -> Write:
         has_batch = m.x is None or m.x.rank == 4
         x = x if has_batch else g.unsqueeze(x, [0])
         if found.is_apart:  # as rows of one head
-            made = write(g, g.reshape(x, [0, 1, -1, columns]), found, columns, **attributes)
-            made = g.reshape(made, [0, ahead[1], -1, columns])
+            rows = g.reshape(x, [0, 1, in_one(ahead[1], heads), columns])
+            made = write(g, rows, found, columns, **attributes)
+            made = g.reshape(made, [0, ahead[1], heads if isinstance(heads, int) else -1, columns])
         elif found.rows == 2:
             made = write(g, x, found, columns, **attributes)
         else:

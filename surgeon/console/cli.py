@@ -6,6 +6,7 @@
 3  --expect was not met; nothing was written
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -238,6 +239,8 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
     from surgeon.verdicts.result import Outcome
 
     libraries = require_libraries(custom_ops)
+    gc.freeze()  # what is imported is no garbage
+    gc.enable()  # each instance leaves an index, full of cycles
     good = True
     for place, rule in enumerate(found):
         with progress(False, "proof") as note:

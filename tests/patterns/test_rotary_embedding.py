@@ -4,6 +4,9 @@ import pytest
 from surgeon.patterns.attention_layout import rotary_of_rows
 from surgeon.patterns.rotary_embedding import rotary_embedding
 
+import surgeon
+from surgeon.ruleproof.prover import compare_zero_size
+from surgeon.ruleproof.result import Standing
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, 4, s, 8] x, float[b, s, 4] f, float[s, 4] c, float[s, 4] e"
@@ -172,6 +175,8 @@ SPARES = [
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[d, 4, s, 4]"))),
     Case(rotary_embedding, "tables of each head that may have one row", why="head to head",
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[4, r, 4]"))),
+    Case(rotary_embedding, "tables of no head", why="head to head", model=graph(
+        GIVEN, "float[b, 0, 6, 8] x, float[0, 6, 4] c, float[0, 6, 4] e", output="float[b, 0, 6, 8]")),
     Case(rotary_embedding, "fixed tables of unlike halves", why="unlike halves",
          model=graph(f"{TURNED} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"),
                      constants=FIXED.replace("{0.0, ", "{0.5, ", 1), output="float[b, 4, 6, 8]")),
@@ -188,3 +193,12 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_tables_of_each_head_turn_a_batch_of_none():
+    """Reshape cannot count the rows of what is empty."""
+    sizes = "float[0, 4, 6, 8] x, float[0, 4, 6, 4] c, float[0, 4, 6, 4] e"
+    model = graph(GIVEN, sizes, opset=23, output="float[0, 4, 6, 8]")
+    rewritten, report = surgeon.rewrite(model, "rotary_embedding", target="onnx", check="none")
+    assert report.counts["rotary_embedding"] == 1
+    assert compare_zero_size(model, rewritten).standing is Standing.PROVED
