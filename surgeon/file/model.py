@@ -187,7 +187,7 @@ class Model:
 
     def find_external(self) -> list[onnx.TensorProto]:
         """The same, looked for anew."""
-        if self.skeleton.ByteSize() == 0 or not self.speaks_of(b"location"):
+        if not self.speaks_of(b"location"):
             return []
         return [found for tensor in external.tensors_of(self.skeleton) if (found := self._external(tensor)) is not None]
 

@@ -206,12 +206,13 @@ class Driver:
         misses = self.refusals
         fired = {step.rule for step in self.log}
         turned = cache(lambda: _turned(self.log))  # most runs have nothing to say of it
+        ever = {op for scope in self.index.scopes for op in scope.by_op}
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
             near = nearest([miss for miss in found if miss.near and miss.node not in told])
             if not near and rule.name not in fired and not told:
-                near = [_with_turned(miss, turned()) for miss in found[:1]]
+                near = [_with_turned(miss, turned()) if _was_there(miss, ever) else miss for miss in found[:1]]
             misses += near
         return misses
 
@@ -239,10 +240,15 @@ def _turned(log: Sequence[Step]) -> dict[str, _Turned]:
     return found
 
 
+def _was_there(miss: Mismatch, ever: set[str]) -> bool:
+    """Whether what a rule finds absent was there.  ever: the ops that were."""
+    return miss.kind == "absent" and not ever.isdisjoint(miss.wanted.split(" or "))
+
+
 def _with_turned(miss: Mismatch, turned: Mapping[str, _Turned]) -> Mismatch:
-    """A miss of an op that is not there; with the rules that were before at those that there were."""
+    """A miss of an op that is not there any more; with the rules that were before at those that there were."""
     known = [turned[op] for op in miss.wanted.split(" or ") if op in turned]
-    if miss.kind != "absent" or not known:
+    if not known:
         return miss
     made, rules = _first([one.made for one in known]), _first([one.rules for one in known])
     count = sum(one.count for one in known)
