@@ -85,6 +85,7 @@ BY_EXPORTS = {
     "einsum",
     "unmerged_matmul",
     "no_op_zeros",
+    "no_op_scatter",  # places in order, which are not made up
     "no_op_expand",  # that nothing is repeated follows from sizes that a made-up shape has not
     "embed_layer_norm",
     "reshaped_transpose",
