@@ -75,6 +75,33 @@ EDITS = {
         model("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}"),
         ("write 0.5 for 0.4", "take the number as alpha, for 0.4"),
     ),
+    "a factor that the model has not": Edited(
+        "g.mul(x, 0.5, g.add(g.tanh(x), 1.0))",
+        model("t = Tanh(x) a = Add(t, one) y = Mul(x, a)", constants="float one = {1}"),
+        ("leave out 0.5",),
+    ),
+    "a number that is not added": Edited(
+        "g.add(g.mul(g.tanh(x), g.sigmoid(x)), 1, g.relu(x))",
+        model("t = Tanh(x) s = Sigmoid(x) m = Mul(t, s) r = Relu(x) y = Add(m, r)"),
+        ("leave out 1",),
+    ),
+    "a factor that the pattern has not": Edited(
+        "g.mul(x, g.tanh(x))",
+        model("t = Tanh(x) h = Mul(x, c) y = Mul(h, t)", constants="float c = {0.5}"),
+        ("multiply by 0.5 too", "multiply by a number too, as alpha"),
+    ),
+    "a number that is multiplied with on the way": Edited(
+        "g.relu(g.tanh(x))",
+        model("t = Tanh(x) m = Mul(t, c) y = Relu(m)", constants="float c = {0.5}"),
+        ("multiply by a number there, as alpha", "multiply by a tensor there, as y"),
+    ),
+    "a tensor that is added on the way": Edited(
+        "g.relu(g.tanh(m.x))",
+        model("t = Tanh(x) s = Sigmoid(x) a = Add(s, t) y = Relu(a)"),
+        ("add a tensor there, as m.y",),
+        signature="g: Graph, m: Taken",
+        before="class Taken(Captures):\n    x: Tensor\n",
+    ),
     "an attribute, and captures in a record": Edited(
         'g.relu(g.op("acme::blend", m.x, radius=5))',
         model("b = acme.blend<radius = 7>(x) y = Relu(b)"),

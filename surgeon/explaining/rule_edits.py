@@ -29,11 +29,13 @@ from surgeon.words import find_word, words
 
 MOST, TRIALS = 3, 48  # edits told of a miss, and tried for it
 NUMBERS = ("alpha", "beta", "gamma", "scale")
+OTHERS = ("y", "z", "other")
 ANNOTATIONS = {float: "float", int: "int", str: "str", list: "list"}
 QUOTED = re.compile(r"\('(\w+)'\)")
 Candidate = tuple[str, list[TextChange]]  # what an edit does, and the changes to the file
 SPELLED = 64  # forms of a word that are spelled out: those with words in them multiply
 FREE_ORDER = frozenset({"add", "mul", "max", "min"})
+JOINS = {"add": "add", "mul": "multiply by"}
 Number = Callable[[ast.expr], "float | int | None"]
 
 
@@ -192,7 +194,7 @@ def _candidates(source: RuleSource, miss: Mismatch, roots: Sequence[Node]) -> It
         "attribute": _attributes,
         "value": _numbers,
         "operand": _operands,
-        "op": _other_spellings,
+        "op": _other_steps,
         "domain": _domains,
         "escape": _shared,
         "graph output": _shared,
@@ -276,10 +278,15 @@ def _instead(new: Any, old: str) -> str:
 
 
 def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
-    """A constant of another value: its own, or whatever is there."""
+    """A constant of another value, or of none: its own, or whatever is there."""
     source = missed.source
     free, change = source.captured(NUMBERS, "float")
     for call in missed.helpers:
+        if name_of(call) in JOINS and not any(source.number(item) is not None for item in call.args):
+            what = JOINS[name_of(call)]
+            yield f"{what} {missed.miss.found} too", [source.argument(call, missed.miss.found)]
+            if source.is_in_pattern(call):
+                yield f"{what} a number too, as {free}", [source.argument(call, free), change]
         for item in call.args:
             number = source.number(item)
             if number is None:
@@ -296,7 +303,8 @@ def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
 def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
     """Something that is no constant, or a Cast, where another operand was wanted; or another spelling."""
     source = missed.source
-    free, capture = source.captured(("y", "z", "other"), "Tensor")
+    free, capture = source.captured(OTHERS, "Tensor")
+    yield from _without_numbers(missed)
     yield from _casts(missed)
     yield from _other_spellings(missed, with_casts=False)
     for argument in source.pattern.args.args:
@@ -309,6 +317,17 @@ def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
             if source.is_in_pattern(item) and source.number(item) is not None:
                 changes = [source.replaced(item, free), capture]
                 yield f"take any tensor as {free}, for {source.text_of(item)}", changes
+
+
+def _without_numbers(missed: _MissedPattern) -> Iterator[Candidate]:
+    """A sum or product without a number that is not there."""
+    source = missed.source
+    for call in missed.helpers if missed.miss.found == "none" else ():
+        for item in call.args if name_of(call) in JOINS else ():
+            if source.number(item) is not None:
+                rest = [source.text_of(other) for other in call.args if other is not item]
+                text = f"{_graph(source, call)}.{name_of(call)}({', '.join(rest)})" if rest[1:] else "".join(rest)
+                yield f"leave out {source.text_of(item)}", [source.replaced(call, text)]
 
 
 def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
@@ -338,6 +357,18 @@ def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iter
             yield f"write the word {word}, {note}", [source.replaced(call, text)]
     if with_casts:
         yield from _casts(missed)
+
+
+def _other_steps(missed: _MissedPattern) -> Iterator[Candidate]:
+    """Another spelling, a Cast on the way, or something that is added there or multiplied with."""
+    yield from _other_spellings(missed)
+    source, helper = missed.source, missed.miss.found.lower()
+    for wanted, kind in ((NUMBERS, "float"), (OTHERS, "Tensor")) if helper in JOINS else ():
+        free, capture = source.captured(wanted, kind)
+        for item in {id(item): item for item in source.tensors() if source.is_in_pattern(item)}.values():
+            text = f"{_graph(source, item)}.{helper}({source.text_of(item)}, {free})"
+            told = f"{JOINS[helper]} a {'number' if kind == 'float' else 'tensor'} there, as {free}"
+            yield told, [source.replaced(item, text), capture]
 
 
 def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
