@@ -121,12 +121,8 @@ class Index:
             scope.parent._bodies.append(scope)
         proto = scope.proto
         if isinstance(proto, onnx.FunctionProto):
-            scope._inputs.update(proto.input)
             outputs = list(proto.output)
         else:
-            scope._inputs.update([value.name for value in proto.input])
-            scope._initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
-            scope._sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
             outputs = [value.name for value in proto.output]
             for note in proto.quantization_annotation:
                 scope._held[note.tensor_name] = "it has a quantization annotation"

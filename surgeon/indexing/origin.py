@@ -94,9 +94,5 @@ def as_in_file(scope: Scope, made: Scope) -> Scope:
     made.nodes, made._shared, made._alike = scope.nodes, scope._shared, scope._alike
     made.alike = scope.alike
     made.stated = scope.stated
-    filed = made._filed = scope.filed()
-    made._producers.update(filed.producers)
-    made._inputs.update(filed.inputs)
-    made._initializers.update(filed.initializers)
-    made._sparse.update(filed.sparse)
+    made._producers.update([(name, node) for node in scope.nodes for name in node.outputs if name])
     return made

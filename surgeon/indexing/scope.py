@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import onnx
 from onnx import AttributeProto
@@ -80,15 +80,6 @@ class Node:
         return f"<{self.op} {self.label}>"
 
 
-class Filed(NamedTuple):
-    """The tables of a scope as its file has it."""
-
-    producers: dict[str, Node]
-    inputs: set[str]
-    initializers: dict[str, onnx.TensorProto]
-    sparse: dict[str, onnx.SparseTensorProto]
-
-
 class Scope:
     """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it.
 
@@ -116,7 +107,6 @@ class Scope:
         self._is_unsorted = False
         self._from_outside: list[str] = []
         self._gone: dict[str, int] = {}  # by op, how many nodes from the first on are known to be no more
-        self._filed: Filed | None = None  # before the first edit
         # What edits did.
         self._added: dict[int, list[Node]] = {}
         self._touched, self._redirected = set[int](), set[Node]()
@@ -128,6 +118,12 @@ class Scope:
         self._shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
         self._alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
         self._is_dropped = False
+        if isinstance(proto, onnx.FunctionProto):
+            self._inputs.update(proto.input)
+        else:
+            self._inputs.update([value.name for value in proto.input])
+            self._initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
+            self._sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
         # The same tables, for everybody to look things up.
         self.versions: Mapping[str, int] = self._versions
         self.nodes: Sequence[Node] = self._nodes
@@ -144,16 +140,8 @@ class Scope:
 
     @classmethod
     def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:
-        """A scope for the same graph, whose tables are empty; what is imported later is so in both."""
+        """A scope for the same graph, of whose nodes it knows nothing; what is imported later is so in both."""
         return cls(scope.proto, scope.address, scope._versions, parent, scope.owner, scope.label)
-
-    def filed(self) -> Filed:
-        """The tables as the file has them, whatever is edited later."""
-        if self._filed is None:
-            self._filed = Filed(
-                self._producers.copy(), self._inputs.copy(), self._initializers.copy(), self._sparse.copy()
-            )
-        return self._filed
 
     @property
     def is_unsorted(self) -> bool:

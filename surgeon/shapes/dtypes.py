@@ -23,11 +23,11 @@ class Dtypes:
 
     def find(self, scope: Scope, name: str) -> int | None:
         """The dtype, or None where it takes an evaluation."""
-        found = self._known.get((scope, name)) or self._beside(scope, name)
+        found = self._beside(scope, name) or self._known.get((scope, name))
         if not found:
             found = next((dtype for dtype, _ in self._of_one_type(scope, name) if dtype), None)
-        if found:
-            self._known[scope, name] = found
+            if found:
+                self._known[scope, name] = found
         return found
 
     def is_float(self, scope: Scope, name: str) -> bool | None:

@@ -54,8 +54,6 @@ def remove(scope: Scope, node: Node) -> None:
 
 def _touch(scope: Scope, slot: int) -> None:
     """Note that what a slot of the source's order lists is not what it was."""
-    if scope._filed is None:
-        scope.filed()
     scope._touched.add(slot)
     scope._live = None
 
@@ -158,14 +156,12 @@ def hold(scope: Scope, name: str, why: str) -> None:
 
 def add_initializer(scope: Scope, tensor: TensorProto) -> None:
     """Give a scope an initializer of a new name."""
-    scope.filed()
     scope._new_initializers.append(tensor)
     scope._initializers[tensor.name] = tensor
 
 
 def drop_initializer(scope: Scope, name: str) -> None:
     """Take an initializer out, and the input that it is below IR 4."""
-    scope.filed()
     scope._dropped_initializers.add(name)
     scope._initializers.pop(name, None)
     scope._sparse.pop(name, None)
