@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Tensor, require
+from surgeon import Constant, Tensor, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,6 +56,15 @@ def narrowed(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
         return scale
     narrow = scale.values.astype(x.dtype)
     return narrow if np.array_equal(narrow.astype(scale.dtype), scale.values) else scale
+
+
+def spanning(first: int, scale: Tensor | Array | None) -> Tensor | Array | None:
+    """A constant without the axes of one that it has before those from `first` on, counted from the end."""
+    ahead = () if scale is None or scale.shape is None else scale.shape[:first]
+    if not ahead or set(ahead) != {1} or not isinstance(scale, (np.ndarray, Constant)):
+        return scale
+    values: Array = scale if isinstance(scale, np.ndarray) else scale.values
+    return values.reshape(values.shape[first:])
 
 
 def scale_or_ones(x: Tensor, scale: Tensor | Array | None, first: int) -> Tensor | Array:

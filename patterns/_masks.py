@@ -13,7 +13,7 @@ from ml_dtypes import finfo
 from surgeon import Graph, Tensor, require
 from ._scores import Scores
 
-LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below
+LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below; what is put there may be this
 DROWNS = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
 
 
@@ -82,7 +82,7 @@ def number_of(m: Scores, dtype: Any) -> Any:
     one of them does.  Refuses a number beside which scores count, where a row may be hidden by both.
     """
     low, least = m.low, float(finfo(dtype).min)
-    require(low is not None and low < LOWEST, f"{low} in the place of a score hides nothing")
+    require(low is not None and low <= LOWEST, f"{low} in the place of a score hides nothing")
     require(m.zero is None or (m.zero == 0 and not hides_more(m)), "weights of others become 0, or to another number")
     if not np.isfinite(m.hides_by):
         return np.array(m.hides_by, dtype)
@@ -102,9 +102,9 @@ def hides_more(m: Scores) -> bool:
 
 
 def is_mild(mask: Tensor) -> bool:
-    """Whether a mask surely hides nothing, as a bias that depends on the distance of two places, even if looked up."""
+    """Whether a mask surely hides nothing: a bias that is computed, or looked up by the distance of two places."""
     values = mask.drawn_from
-    return values is not None and bool((values.astype(np.float64) > LOWEST).all())
+    return mask.is_of_products if values is None else bool((values.astype(np.float64) > LOWEST).all())
 
 
 def shows_rows(mask: Tensor, shown: Any) -> bool:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Graph, Tensor, require, rule
-from ._axes import Array, first_axis, narrowed, over_named_axes, require_spans
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from ._axes import Array, first_axis, narrowed, over_named_axes, require_spans, spanning
 from .l2_norm import LARGEST_FLOOR, spread_like
 
 SHORT = "a row about as long as the floor, of 1e-12 in all, comes out up to a root of two shorter"
@@ -59,13 +59,16 @@ def length_norm(g: Graph, m: Length) -> Tensor:
     require(m.x.shape is not None and m.x.dtype is not None, "the shape or the dtype of the input is unknown")
     sizes = m.x.shape[first:]
     require(all(isinstance(size, int) for size in sizes), "the sizes of the axes must be known")
-    count = int(np.prod(sizes))
-    require(0 < m.floor / m.inner <= LARGEST_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
-    factor = m.outer / (m.inner * sqrt(count))
-    scale = narrowed(m.x, m.scale)
+    factor, epsilon = numbers_of(m, int(np.prod(sizes)))
+    scale = spanning(first, narrowed(m.x, m.scale))
     require_spans(m.x, first, scale)
-    epsilon = (m.floor / m.inner) ** 2 / count
     return g.simplified_layer_normalization(m.x, times(g, m, scale, factor, sizes), axis=first, epsilon=epsilon)
+
+
+def numbers_of(m: Length, count: int) -> tuple[float, float]:
+    """What the result is multiplied with beside a scale, and the ε, where a row has so many numbers."""
+    require(0 < m.floor / m.inner <= LARGEST_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
+    return m.outer / (m.inner * sqrt(count)), (m.floor / m.inner) ** 2 / count
 
 
 def times(g: Graph, m: Length, scale: Tensor | Array | None, factor: float, sizes: Any) -> Any:
@@ -74,7 +77,7 @@ def times(g: Graph, m: Length, scale: Tensor | Array | None, factor: float, size
         return np.full(sizes, 1.0 if isclose(factor, 1, rel_tol=1e-6) else factor, m.x.dtype)
     if isclose(factor, 1, rel_tol=1e-6):
         return scale
-    if isinstance(scale, np.ndarray) or scale.is_constant:
-        values = scale if isinstance(scale, np.ndarray) else scale.values
+    values = scale.values if isinstance(scale, Constant) else scale
+    if isinstance(values, np.ndarray):
         return (values.astype(np.float64) * factor).astype(m.x.dtype)
     return g.mul(scale, factor)

@@ -1,21 +1,47 @@
 """Scores of an attention that are scaled with the mask that was added to them."""
 
-from surgeon import Graph, Tensor, require, rule
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, require, rule
 
 
-def behind_mask(g: Graph, q: Tensor, kt: Tensor, mask: Tensor, factor: float) -> Tensor:
+class ScaledMask(Captures):
+    """Scores q·kᵀ with a mask, scaled; kept, hidden: the condition by which `low` is put in the place of some."""
+
+    q: Tensor
+    kt: Tensor
+    mask: Tensor
+    factor: float
+    kept: Tensor | Any = None
+    hidden: Tensor | Any = None
+    low: float | Any = None
+
+
+def behind_mask(g: Graph, m: ScaledMask) -> Tensor:
     """softmax((q·kᵀ + mask) · factor), as CodeGen has it."""
-    return g.softmax(g.mul(g.add(g.matmul(q, kt), mask), factor), axis=-1)
+    return g.softmax(g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor), axis=-1)
 
 
-@rule(patterns=[behind_mask], target="any")
-def scaled_mask(g: Graph, q: Tensor, kt: Tensor, mask: Tensor, factor: float) -> Tensor:
+def before_condition(g: Graph, m: ScaledMask) -> Tensor:
+    """The same, where a condition hides some of the scores then, as encoders of speech with relative places have it."""
+    scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
+    return g.softmax(g.any_of(g.where(m.kept, scaled, m.low), g.where(m.hidden, m.low, scaled)), axis=-1)
+
+
+@rule(patterns=[behind_mask, before_condition], target="any")
+def scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
     """Scale scores and mask one by one, so that an attention is found whose mask is added last.
 
     What: softmax((q·kᵀ + mask) · factor) as softmax(q·kᵀ · factor + mask · factor), for factors from 0 to 1, with which
-    no mask leaves its dtype.
+    no mask leaves its dtype; a condition may hide some of the scores before the softmax (ESPnet, NeMo).
     Numerics: rounding only.
     """
-    require(0 < factor <= 1, "the mask times a number beyond 0 to 1 may leave its dtype")
+    q, mask = m.q, m.mask
+    require(0 < m.factor <= 1, "the mask times a number beyond 0 to 1 may leave its dtype")
     require(q.rank is not None and mask.rank is not None and mask.rank <= q.rank, "the mask has more axes than scores")
-    return g.softmax(g.add(g.mul(g.matmul(q, kt), factor), g.mul(mask, factor)), axis=-1)
+    scores = g.add(g.mul(g.matmul(q, m.kt), m.factor), g.mul(mask, m.factor))
+    if m.kept is not None:
+        scores = g.where(m.kept, scores, m.low)
+    elif m.hidden is not None:
+        scores = g.where(m.hidden, m.low, scores)
+    return g.softmax(scores, axis=-1)

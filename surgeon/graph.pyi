@@ -23,6 +23,7 @@ class Tensor:
     choice: Any
     columns: Any
     drawn_from: npt.NDArray[Any] | None
+    is_of_products: bool
     inputs: list[Any]
     outputs: list[Any]
     is_constant: bool

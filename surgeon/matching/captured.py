@@ -136,6 +136,35 @@ class Captured(gs.Variable):
         self._match.rest_on(taken)
         return index.constants.array(scope, name)
 
+    @property
+    def is_of_products(self) -> bool:
+        """Whether its elements are of products of matrices, perhaps times constants, and moved, beside zeros: no mask.
+
+        The match rests on the nodes that make it so.
+        """
+        self._ask("values")
+        index, scope = self._match.index, self._match.scope
+        constants, waiting, taken = index.constants, [self._name], dict[str, bool]()  # whether it is a product itself
+        while waiting:
+            name = waiting.pop()
+            node = scope.producers.get(name)
+            known = record(node.op) if node is not None else None
+            is_fixed = constants.is_constant(scope, name)
+            if name in taken or (is_fixed and not np.any(constants.array(scope, name))):
+                continue
+            if is_fixed or node is None or known is None:
+                return False
+            taken[name] = known.product in ("matrices", "equation")
+            among = known.moves or known.carries
+            if known.family == "product":
+                waiting += [read for read in node.inputs if not constants.is_constant(scope, read)]
+            elif among:
+                waiting += [read for place, read in enumerate(node.inputs) if place in among]
+            elif not taken[name]:
+                return False
+        self._match.rest_on(taken)
+        return any(taken.values())
+
     def _ask(self, what: str) -> None:
         self._match.inspected = True
         self._match.asked_last = (what, self.key)

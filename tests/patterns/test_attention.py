@@ -103,6 +103,12 @@ FIRES = [
         f"{SCORES.replace('x =', 'z =')} e = Gather(bias, d) w = Add(z, e) x = Where(c, low, w) "
         f"{ZEROED.replace('p, zero', 'zero, p')}", f"{INPUTS}, int64[s, t] d",
         constants=CONSTANTS.replace(">", ", float[3] bias = {0.5, -1, 2}>"))),
+    Case(masked_attention, "biased by products, and weights of hidden scores that become 0", graph(
+        f"{SCORES.replace('x =', 'z =')} e = MatMul(q, f) o = Mul(e, half) w = Add(z, o) x = Where(c, low, w) "
+        f"{ZEROED.replace('p, zero', 'zero, p')}", f"{INPUTS}, float[b, 4, 8, t] f")),
+    Case(masked_attention, "the number that hides, as NeMo has it",
+         graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, z, ten) {END}",
+               constants=CONSTANTS.replace(">", ", float ten = {-10000}>"))),
     Case(masked_attention, "queries cut to no fewer rows than the condition has", graph(
         f"{SCORES.replace('q, k', 'o, k').replace('x =', 'z =')} x = Where(c, z, low) {END}".replace(
             "a =", "o = Slice(w, first, most, rows) a =", 1), INPUTS.replace(" q,", " w,"),

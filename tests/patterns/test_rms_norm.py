@@ -49,6 +49,14 @@ FIRES = [
             opset=18,
         ),
     ),
+    Case(
+        rms_norm,
+        "a scale with axes of one before, multiplied with the reciprocal first",
+        graph(
+            SQUARES + "r = Reciprocal(q) n = Mul(s, r) y = Mul(x, n)",
+            constants=FACTORS.replace("[4] s", "[1, 1, 4] s"),
+        ),
+    ),
     Case(rms_norm, "divided by the root", graph(SQUARES + "n = Div(x, q) y = Mul(s, n)")),
     Case(
         rms_norm,

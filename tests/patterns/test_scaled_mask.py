@@ -1,25 +1,30 @@
 """scaled_mask: scores scaled behind their mask, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention
+from surgeon.patterns.attention import attention, masked_attention
 from surgeon.patterns.scaled_mask import scaled_mask
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
-INPUTS = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 1, s, t] m, float[b, 4, t, 8] v"
+INPUTS = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 1, s, t] m, float[b, 4, t, 8] v, bool[b, 1, 1, t] c"
 SCORES = "a = MatMul(q, k) x = Add(a, m) z = Div(x, root)"
 PLAIN = f"{SCORES} y = Softmax<axis = -1>(z)"
 
 
 def graph(body, output="float[b, 4, s, t] y", root=4):
     header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
-    return parse(f"{header} ({INPUTS}) => ({output}) <float root = {{{root}}}> {{ {body} }}")
+    return parse(f"{header} ({INPUTS}) => ({output}) <float root = {{{root}}}, float low = {{-1e9}}> {{ {body} }}")
 
 
 # fmt: off
 FIRES = [
     Case(scaled_mask, "divided behind the mask", graph(PLAIN)),
     Case(scaled_mask, "the mask added first", graph(PLAIN.replace("Add(a, m)", "Add(m, a)"))),
+    Case(scaled_mask, "some hidden by a condition behind it",
+         graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)")),
+    Case(scaled_mask, "others kept by it", graph(f"{SCORES} w = Where(c, z, low) y = Softmax<axis = -1>(w)")),
+    Case([scaled_mask, masked_attention], "an attention of which a condition hides scores", graph(
+        f"{SCORES} w = Where(c, low, z) p = Softmax<axis = -1>(w) y = MatMul(p, v)", "float[b, 4, s, 8] y")),
     Case([scaled_mask, attention], "an attention",
          graph(PLAIN.replace("y =", "p =") + " y = MatMul(p, v)", "float[b, 4, s, 8] y")),
 ]
