@@ -73,6 +73,7 @@ GROUPS = {
         "einsum",
         "rotary_embedding",
         "rotary_partial",
+        "scalar_choice",
         "chained_conditions",
         "fixed_reshape",
         "scaled_mask",

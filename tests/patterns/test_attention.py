@@ -114,6 +114,9 @@ FIRES = [
             "a =", "o = Slice(w, first, most, rows) a =", 1), INPUTS.replace(" q,", " w,"),
         constants=CONSTANTS.replace(">", ", int64[1] most = {64}, int64[1] rows = {2}>"))),
     Case(attention, "a row that is all masked gives zero", graph(GUARDED)),
+    Case(attention, "the same by torch's nan_to_num", graph(
+        GUARDED.replace("y = MatMul(g, v)", "l = Less(p, zero) f = IsInf(p) lf = And(l, f) g2 = Where(lf, low, g) "
+                        "h = Greater(p, zero) hf = And(h, f) g3 = Where(hf, two, g2) y = MatMul(g3, v)"))),
     Case(attention, "a softmax in float32 for halves", graph(WIDE, HALF, output="float16[b, 4, s, 6]")),
     Case(attention, "three axes", graph(f"{SCORES} {END}", THREE, output="float[n, s, 6]")),
     Case(attention, "three axes and a mask", graph(MASKED, THREE, output="float[n, s, 6]")),

@@ -1,0 +1,55 @@
+"""scalar_choice: numbers that are spread to be chosen, what is spared and why."""
+
+import pytest
+from surgeon.patterns.attention import masked_attention
+from surgeon.patterns.scalar_choice import scalar_choice
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+HEAD = "(float[n, 4] x, bool[n, 4] c) => (float[n, 4] y)"
+CONSTANTS = "float half = {0.5}, float[4] row = {1, 2, 3, 4}"
+FULL = "s = Shape(x) z = Expand(half, s)"
+
+
+def graph(body, head=HEAD, constants=CONSTANTS):
+    return parse(f'<ir_version: 9, opset_import: ["" : 17]> agraph {head} <{constants}> {{ {body} }}')
+
+
+SCORES = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 4, t, 6] v, bool[b, 1, s, t] m"
+GUARDED = (
+    "a = MatMul(q, k) x = Where(m, low, a) p = Softmax<axis = -1>(x) i = IsNaN(p) h = Shape(p) z = ConstantOfShape(h) "
+    "g = Where(i, z, p) y = MatMul(g, v)"
+)
+LOW = "float low = {-3.4028234e38}"
+# fmt: off
+FIRES = [
+    Case(scalar_choice, "a number for some", graph(f"{FULL} y = Where(c, z, x)")),
+    Case(scalar_choice, "a number for the others", graph(f"{FULL} y = Where(c, x, z)")),
+    Case(scalar_choice, "zeros, as zeros_like is exported",
+         graph("s = Shape(x) z = ConstantOfShape(s) y = Where(c, z, x)")),
+    Case(scalar_choice, "ones",
+         graph("s = Shape(x) z = ConstantOfShape<value = float[1] {1}>(s) y = Where(c, z, x)")),
+    Case(scalar_choice, "half precision", graph(
+        "s = Shape(x) z = Expand(half, s) y = Where(c, z, x)", HEAD.replace("float", "float16"),
+        "float16 half = {14336}")),
+    Case([scalar_choice, masked_attention], "an attention that sets rows without weights to zero",
+         graph(GUARDED, f"({SCORES}) => (float[b, 4, s, 6] y)", LOW)),
+]
+SPARES = [
+    Case(scalar_choice, "several numbers", why="wanted Expand or ConstantOfShape",
+         model=graph("s = Shape(x) z = Expand(row, s) y = Where(c, z, x)")),
+    Case(scalar_choice, "spread to more", why="may have another shape",
+         model=graph("s = Shape(c) z = Expand(half, s) y = Where(c, z, r)",
+                     "(float[4] r, bool[n, 4] c) => (float[n, 4] y)")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
