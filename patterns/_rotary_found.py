@@ -55,7 +55,7 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     require(fits or not is_apart, "the tables differ from head to head, and are not for these heads and rows alone")
     batch, count = sizes[0] if len(sizes) == 3 else 1, sizes[-2] if rows == 1 else sizes[-1]
     for size, own in ((count, m.sizes[rows]), (batch, m.sizes[0])):
-        is_fixed = own == 1 or (isinstance(size, int) and isinstance(own, int))
+        is_fixed = own == 1 or isinstance(size, int)
         require(size in (1, own) or not is_fixed, "the tables have other batches or rows than the input")
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
     one, axis = halved(g, table, m.axis), 0 if is_apart else rows
@@ -75,6 +75,8 @@ def heads_of(g: Graph, m: Rotary) -> Tensor:
         return g.squeeze(m.base, m.gone) if m.added is None else g.unsqueeze(m.base, m.added)
     if m.base.shape == tuple(m.sizes):
         return m.base
+    if m.base.shape == (1, *m.sizes):  # one of several that were joined
+        return g.squeeze(m.base, [0])
     *ahead, heads, columns = m.sizes
     is_split = m.x is None or m.x.rank == 4
     is_split = is_split and bool(m.base.shape) and m.base.shape[:2] == tuple(ahead)

@@ -171,18 +171,26 @@ class Columns:
             made = self._held(home, site.inputs[0], shape) if wanted is None else own.reshape(wanted)
         elif op == "Expand":
             wanted = _fixed(shape[-behind:])
-            made = None if wanted is None else np.broadcast_to(own, wanted)
+            made = None if wanted is None else self._repeated(site, shape, np.broadcast_to(own, wanted))
         elif op == "Tile":
             repeats = site.numbers(1)
-            made = None if repeats is None else np.tile(own, repeats[-behind:])
+            made = None if repeats is None else self._repeated(site, shape, np.tile(own, repeats[-behind:]))
         elif op == "Transpose":
             perm = site.attribute("perm") or list(reversed(range(rank)))
             made = own if perm[-behind:] == list(range(rank - behind, rank)) else None
         if made is None:
             return None
-        ahead = (site.shape(0) or ())[:-behind]
+        ahead = (site.shape(0) or ())[: -behind if op in REGROUPING else -max(behind, made.ndim)]
         is_still = op != "Transpose" and ahead == shape[: -made.ndim] and not self._cuts_ahead(site, name, behind)
         return made if is_still else self._named(home, name, made)
+
+    def _repeated(self, site: NodeView, shape: Shape, made: Numbers) -> Numbers:
+        """Columns of one row that becomes several: those of each."""
+        given, before = site.shape(0) or (), -made.ndim - 1
+        if len(given) < -before or len(given) != len(shape) or given[before] != 1:
+            return made
+        count = shape[before]
+        return np.broadcast_to(made, (count, *made.shape)) if isinstance(count, int) else made
 
     def _taken(self, taken: Piece, site: NodeView, name: str, depth: int) -> Numbers | None:
         """What is taken out of a sequence: a tensor that was put in, or columns cut out of one that is followed."""

@@ -88,6 +88,9 @@ FIRES = [
     Case(rotary_embedding, "heads that are split into pairs at once", graph(
         f"{AT_ONCE} {EACH} {STACK} y = Reshape(t, heads)", OF_ROWS,
         output="float[b, s, 4, 8]")),
+    Case(rotary_embedding, "heads that are one of several which were joined, split into pairs at once", graph(
+        f"{CUT_FROM} {EACH} {STACK} y = Reshape(t, whole)", "float[1, b, 4, 6, 8] o, float[6, 4] c, float[6, 4] e",
+        constants=apart(-1, 4, 6, 4, 2), output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "heads and pairs that are split from one tensor", graph(
         f"{OF_ONE} u1 = Unsqueeze(c, new) u2 = Concat<axis = -1>(u1, u1) u = Reshape(u2, joined1) "
         "v1 = Unsqueeze(e, new) v2 = Concat<axis = -1>(v1, v1) v = Reshape(v2, joined1)",
