@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims
+from ._guards import guarded
 
 
 class Scores(Captures):
@@ -104,13 +105,6 @@ def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:
     m.read, soft = v, g.softmax(g.maybe_wider(cold), axis=-1)
     m.guarded = soft
     return by_weights(g, m, g.any_of(guarded(g, m.guarded), soft, *beside_sink(g, m, cold)))
-
-
-def guarded(g: Graph, weights: Tensor) -> Tensor:
-    """Weights with 0 in the place of NaN, perhaps as torch's nan_to_num has it: they are never infinite."""
-    plain, found = g.nan_to_zero(weights), g.isinf(weights)
-    below = g.where(g.and_(g.less(weights, 0.0), found), g.any_number(), plain)
-    return g.any_of(plain, g.where(g.and_(g.greater(weights, 0.0), found), g.any_number(), below))
 
 
 def by_weights(g: Graph, m: Scores, weights: Tensor) -> Tensor:

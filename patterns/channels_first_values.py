@@ -3,6 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
+from ._guards import guarded
 
 
 class Values(Captures):
@@ -20,7 +21,7 @@ class Values(Captures):
 def by_turned_weights(g: Graph, m: Values) -> Tensor:
     """v · softmax(scores)ᵀ, the softmax in a wider dtype if need be."""
     soft = m.guarded = g.softmax(m.scores, axis=-1)
-    weights = g.maybe_narrower(g.any_of(g.nan_to_zero(m.guarded), soft))
+    weights = g.maybe_narrower(g.any_of(guarded(g, m.guarded), soft))
     return g.matmul(m.values, g.transpose(weights, perm=m.perm))
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
+from ._guards import guarded
 
 
 class TwoValues(Captures):
@@ -21,7 +22,7 @@ class TwoValues(Captures):
 def products(g: Graph, m: TwoValues) -> list[Tensor]:
     """softmax(scores) · first and softmax(scores) · second."""
     soft = m.guarded = g.softmax(m.scores, axis=-1)
-    weights = g.any_of(g.nan_to_zero(m.guarded), soft)
+    weights = g.any_of(guarded(g, m.guarded), soft)
     return [g.matmul(weights, values) for values in (m.first, m.second)]
 
 

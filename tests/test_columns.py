@@ -10,7 +10,8 @@ from tests.shaping_run import feeds, free_sizes, run_all, shapes_of
 CONSTANTS = (
     "<int64[1] nil = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] last = {-1}, "
     "int64[1] far = {9223372036854775807}, int64[2] parts = {4, 4}, int64[2] twice = {1, 2}, "
-    "int64[3] each = {1, 1, 2}, int64[3] rows = {1, 2, 1}, int64[3] doubled = {1, 2, 1}, int64[2] eights = {-1, 8}, int64[1] back = {-9223372036854775000}, "
+    "int64[3] each = {1, 1, 2}, int64[3] rows = {1, 2, 1}, int64[2] eights = {-1, 8}, "
+    "int64[3] doubled = {1, 2, 1}, int64[1] back = {-9223372036854775000}, "
     "int64[3] pairs = {0, 4, 2}, int64[2] flat = {0, 8}, int64[3] halves = {0, 2, 4}, int64[2] places = {1, 0}, "
     "int64[2] others = {0, 1}, int64[4] order = {-2, 1, 2, 5}, int64 second = {1}, int64 half = {4}, "
     "int64[3] three = {3, 3, 4}, int64 first = {0}, float unit = {1.5}, "

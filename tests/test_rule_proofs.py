@@ -80,11 +80,13 @@ BY_EXPORTS = {
     "joined_parts",
     "written_parts",
     "attention_of_rows",
+    "joined_windows",
     "rotary_of_rows",
     "rotary_partial",
     "einsum",
     "unmerged_matmul",
     "no_op_zeros",
+    "scalar_choice",  # a number that is spread, which is not made up
     "no_op_scatter",  # places in order, which are not made up
     "no_op_expand",  # that nothing is repeated follows from sizes that a made-up shape has not
     "embed_layer_norm",

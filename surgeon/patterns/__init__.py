@@ -77,6 +77,7 @@ GROUPS = {
         "chained_conditions",
         "fixed_reshape",
         "scaled_mask",
+        "joined_windows",
         "joined_values",
         "turned_softmax",
         "channels_first_values",

@@ -175,8 +175,8 @@ SPARES = [
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[d, 4, s, 4]"))),
     Case(rotary_embedding, "tables of each head that may have one row", why="head to head",
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[4, r, 4]"))),
-    Case(rotary_embedding, "tables of fixed rows for heads of free ones, which may have one", why="other batches or rows",
-         model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[6, 4]"))),
+    Case(rotary_embedding, "tables of fixed rows for heads of free ones, which may have one",
+         why="other batches or rows", model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[6, 4]"))),
     Case(rotary_embedding, "tables of no head", why="head to head", model=graph(
         GIVEN, "float[b, 0, 6, 8] x, float[0, 6, 4] c, float[0, 6, 4] e", output="float[b, 0, 6, 8]")),
     Case(rotary_embedding, "fixed tables of unlike halves", why="unlike halves",

@@ -1,0 +1,55 @@
+"""joined_windows: attention of windows with masks, as one batch; what is spared and why."""
+
+import pytest
+from surgeon.patterns.attention import attention, masked_attention
+from surgeon.patterns.joined_windows import joined_windows
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+QKV = "float[b, 3, 4, 7, 8] q, float[b, 3, 4, 8, 5] k, float[b, 3, 4, 5, 6] v"
+END = "p = Softmax<axis = -1>(x) y = MatMul(p, v)"
+ADDED = f"a = MatMul(q, k) x = Add(a, m) {END}"
+HIDDEN = f"a = MatMul(q, k) x = Where(c, low, a) {END}"
+Y = "float[b, 3, 4, 7, 6] y"
+
+
+def graph(body, masks, output=Y, qkv=QKV):
+    header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    constants = "<float half = {0.5}, float low = {-3.4028234e38}>"
+    return parse(f"{header} ({qkv}, {masks}) => ({output}) {constants} {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case([joined_windows, attention], "a mask of each head, for all windows", graph(ADDED, "float[1, 4, 7, 5] m")),
+    Case([joined_windows, attention], "a mask of three axes", graph(ADDED, "float[4, 7, 5] m")),
+    Case([joined_windows, attention], "a mask of five axes, for all windows", graph(ADDED, "float[1, 1, 4, 7, 5] m")),
+    Case([joined_windows, attention], "a mask of each window", graph(ADDED, "float[3, 1, 7, 5] m")),
+    Case([joined_windows, attention], "a mask of each batch", graph(ADDED, "float[b, 1, 4, 7, 5] m")),
+    Case([joined_windows, attention], "a mask of each window in each batch", graph(ADDED, "float[b, 3, 1, 1, 5] m")),
+    Case([joined_windows, attention], "two masks, scaled scores", graph(
+        ADDED.replace("x = Add(a, m)", "s = Mul(a, half) t = Add(s, m) x = Add(t, o)"),
+        "float[b, 3, 1, 1, 5] m, float[b, 1, 4, 7, 5] o")),
+    Case([joined_windows, masked_attention], "a condition", graph(HIDDEN, "bool[b, 3, 1, 7, 5] c")),
+    Case([joined_windows, masked_attention], "a condition for scores to count",
+         graph(HIDDEN.replace("c, low, a", "c, a, low"), "bool[b, 3, 1, 7, 5] c")),
+]
+SPARES = [
+    Case(joined_windows, "no mask", why="the scores have no mask",
+         model=graph(f"x = MatMul(q, k) {END}", "float[1, 4, 7, 5] m")),
+    Case(joined_windows, "free rows", why="no fixed number",
+         model=graph(ADDED, "float[1, 4, 1, 5] m", Y.replace("7", "s"), QKV.replace("7", "s"))),
+    Case(joined_windows, "four axes", why="has 4 axes",
+         model=graph(ADDED, "float[1, 4, 7, 5] m", Y.replace("3, ", ""), QKV.replace("3, ", ""))),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
