@@ -24,6 +24,7 @@ from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.spoken import pinned, places_of, values_of
+from surgeon.splicing.nodes import renamed
 
 Bodies = Callable[[Node], FunctionProto | None]
 """Gives an operation's reference as a function, for a node that ORT may have no kernel for."""
@@ -85,10 +86,19 @@ def _node(cut: Cut, node: Node, made: "frozenset[str] | set[str]" = frozenset())
     proto.input[:] = names
     if node.original:
         proto.output[:] = [cut.name(node.scope, name) if name else "" for name in node.outputs]
+        _rename_captured(cut, node, proto)
     _resolve(cut, proto)
     if proto.domain == "ai.onnx":
         proto.domain = ""
     return proto
+
+
+def _rename_captured(cut: Cut, node: Node, proto: NodeProto) -> None:
+    """Let the bodies of a node read by the names of the mini-models what they read from around them."""
+    called = {name: cut.name(node.scope, name) for name in cut.captured(node)}
+    if any(name != now for name, now in called.items()):
+        for item in proto.attribute:
+            item.CopyFrom(renamed(item, called, str))
 
 
 def _again(cut: Cut, node: Node) -> NodeProto:

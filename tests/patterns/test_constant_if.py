@@ -195,3 +195,13 @@ def test_large_constants_of_nodes_in_a_branch_and_below_it_come_along():
     made, report = surgeon.rewrite(model, "constant_if", check="both")
     assert report.outcome == "proved"
     assert [node.op_type for node in made.graph.node] == ["Constant", "Mul", "If"]
+
+
+def test_a_branch_that_reads_what_another_site_finds_repeated_is_proved():
+    """The mini-model has one tensor for both, and the branch reads it by its name."""
+    taken = branches("a = Exp(s)", "a = Identity(s)", outputs="t")
+    ends = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)"
+    model = graph(f"r = Neg(x) s = Neg(x) {taken} y = Relu(t) z = Tanh(r)", ends)
+    _, report = surgeon.rewrite(model, ["constant_if", "duplicate_nodes"])
+    assert (report.counts["constant_if"], report.counts["duplicate_nodes"]) == (1, 1)
+    assert not report.doubts
