@@ -28,20 +28,32 @@ def before_condition(g: Graph, m: ScaledMask) -> Tensor:
     return g.softmax(g.any_of(g.where(m.kept, scaled, m.low), g.where(m.hidden, m.low, scaled)), axis=-1)
 
 
-@rule(patterns=[behind_mask, before_condition], target="any")
+def parted(g: Graph, m: ScaledMask) -> Tensor:
+    """q·kᵀ · factor + mask · factor."""
+    q, mask = m.q, m.mask
+    require(0 < m.factor <= 1, "the mask times a number beyond 0 to 1 may leave its dtype")
+    require(q.rank is not None and mask.rank is not None and mask.rank <= q.rank, "the mask has more axes than scores")
+    return g.add(g.mul(g.matmul(q, m.kt), m.factor), g.mul(mask, m.factor))
+
+
+@rule(patterns=[behind_mask], target="any")
 def scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
     """Scale scores and mask one by one, so that an attention is found whose mask is added last.
 
     What: softmax((q·kᵀ + mask) · factor) as softmax(q·kᵀ · factor + mask · factor), for factors from 0 to 1, with which
-    no mask leaves its dtype; a condition may hide some of the scores before the softmax (ESPnet, NeMo).
+    no mask leaves its dtype.
     Numerics: rounding only.
     """
-    q, mask = m.q, m.mask
-    require(0 < m.factor <= 1, "the mask times a number beyond 0 to 1 may leave its dtype")
-    require(q.rank is not None and mask.rank is not None and mask.rank <= q.rank, "the mask has more axes than scores")
-    scores = g.add(g.mul(g.matmul(q, m.kt), m.factor), g.mul(mask, m.factor))
-    if m.kept is not None:
-        scores = g.where(m.kept, scores, m.low)
-    elif m.hidden is not None:
-        scores = g.where(m.hidden, m.low, scores)
-    return g.softmax(scores, axis=-1)
+    return g.softmax(parted(g, m), axis=-1)
+
+
+@rule(patterns=[before_condition], target="any")
+def hidden_scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
+    """The same for scores of which a condition hides some before the softmax.
+
+    What: as `scaled_mask`, with a number in the place of some of the scores (ESPnet, NeMo).
+    Numerics: rounding only.
+    """
+    scores = parted(g, m)
+    hidden = g.where(m.hidden, m.low, scores) if m.kept is None else g.where(m.kept, scores, m.low)
+    return g.softmax(hidden, axis=-1)

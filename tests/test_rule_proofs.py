@@ -81,6 +81,8 @@ BY_EXPORTS = {
     "written_parts",
     "attention_of_rows",
     "joined_windows",
+    "joined_condition",
+    "hidden_scaled_mask",
     "rotary_of_rows",
     "rotary_partial",
     "einsum",
@@ -100,6 +102,7 @@ BY_EXPORTS = {
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
 NO_KERNEL = "no kernel"
+WRONG = "what runs the original here is wrong itself"  # so that nothing is told of the rule, as of some softmax in float16
 
 
 def plain(pattern):
@@ -140,7 +143,8 @@ def test_every_rule_proves_itself(found):
     }:
         assert all(entry.standing == "spared" for entry in proof.entries)
         return
-    assert proof.outcome is Outcome.PROVED, wanting(proof)
+    doubts = [entry.reason for entry in proof.entries if entry.standing == "unproved" and WRONG not in entry.reason]
+    assert proof.outcome is Outcome.PROVED or not (proof.faults or doubts), [*wanting(proof), *doubts]
     groups = {}
     for entry in proof.entries:
         groups.setdefault((plain(entry.pattern), entry.target), []).append(entry)

@@ -2,7 +2,7 @@
 
 import pytest
 from surgeon.patterns.attention import attention, masked_attention
-from surgeon.patterns.scaled_mask import scaled_mask
+from surgeon.patterns.scaled_mask import hidden_scaled_mask, scaled_mask
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -20,15 +20,17 @@ def graph(body, output="float[b, 4, s, t] y", root=4):
 FIRES = [
     Case(scaled_mask, "divided behind the mask", graph(PLAIN)),
     Case(scaled_mask, "the mask added first", graph(PLAIN.replace("Add(a, m)", "Add(m, a)"))),
-    Case(scaled_mask, "some hidden by a condition behind it",
+    Case(hidden_scaled_mask, "some hidden by a condition behind it",
          graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)")),
-    Case(scaled_mask, "others kept by it", graph(f"{SCORES} w = Where(c, z, low) y = Softmax<axis = -1>(w)")),
-    Case([scaled_mask, masked_attention], "an attention of which a condition hides scores", graph(
+    Case(hidden_scaled_mask, "others kept by it", graph(f"{SCORES} w = Where(c, z, low) y = Softmax<axis = -1>(w)")),
+    Case([hidden_scaled_mask, masked_attention], "an attention of which a condition hides scores", graph(
         f"{SCORES} w = Where(c, low, z) p = Softmax<axis = -1>(w) y = MatMul(p, v)", "float[b, 4, s, 8] y")),
     Case([scaled_mask, attention], "an attention",
          graph(PLAIN.replace("y =", "p =") + " y = MatMul(p, v)", "float[b, 4, s, 8] y")),
 ]
 SPARES = [
+    Case(hidden_scaled_mask, "a number greater than one", why="may leave its dtype",
+         model=graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)", root=0.5)),
     Case(scaled_mask, "a number greater than one", why="may leave its dtype", model=graph(PLAIN, root=0.5)),
     Case(scaled_mask, "a negative number", why="may leave its dtype", model=graph(PLAIN, root=-4)),
     Case(scaled_mask, "scores that others read", why="is also used",
