@@ -102,7 +102,7 @@ BY_EXPORTS = {
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
 NO_KERNEL = "no kernel"
-WRONG = "what runs the original here is wrong itself"  # so that nothing is told of the rule, as of some softmax in float16
+WRONG = "what runs the original here is wrong itself"  # as some softmax in float16: nothing is told of the rule
 
 
 def plain(pattern):
