@@ -149,10 +149,10 @@ class Captured(gs.Variable):
             name = waiting.pop()
             node = scope.producers.get(name)
             known = record(node.op) if node is not None else None
-            is_fixed = constants.is_constant(scope, name)
-            if name in taken or (is_fixed and not np.any(constants.array(scope, name))):
+            everywhere = elements_of(index).choice(scope, name)
+            if name in taken or (everywhere is not None and not everywhere.bounds and everywhere.inside == 0):
                 continue
-            if is_fixed or node is None or known is None:
+            if constants.is_constant(scope, name) or node is None or known is None:
                 return False
             taken[name] = known.product in ("matrices", "equation")
             among = known.moves or known.carries
