@@ -27,14 +27,23 @@ class Chosen(Captures):
         return np.ravel(numpy_helper.to_array(value) if hasattr(value, "dims") else value)[0].astype(self.x.dtype)
 
 
-def chosen(g: Graph, m: Chosen) -> Tensor:
+def of_expanded(g: Graph, m: Chosen) -> Tensor:
     """x, or a number in a shape of its own."""
-    full = g.any_of(g.expand(m.number, g.any_tensor()), g.constant_of_shape(g.any_tensor(), **m.attributes))
+    return chosen(g, m, g.expand(m.number, g.any_tensor()))
+
+
+def of_filled(g: Graph, m: Chosen) -> Tensor:
+    """The same, where a tensor of that shape is made of it."""
+    return chosen(g, m, g.constant_of_shape(g.any_tensor(), **m.attributes))
+
+
+def chosen(g: Graph, m: Chosen, full: Tensor) -> Tensor:
+    """x, or what is full of one number."""
     m.y = g.any_of(g.where(m.kept, m.x, full), g.where(m.hidden, full, m.x))
     return m.y
 
 
-@rule(patterns=[chosen], target="any", opset=9)
+@rule(patterns=[of_expanded, of_filled], target="any", opset=9)
 def scalar_choice(g: Graph, m: Chosen) -> Tensor:
     """Choose between a tensor and a number, where the number is spread to the tensor's shape for that.
 

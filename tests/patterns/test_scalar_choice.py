@@ -36,7 +36,7 @@ FIRES = [
          graph(GUARDED, f"({SCORES}) => (float[b, 4, s, 6] y)", LOW)),
 ]
 SPARES = [
-    Case(scalar_choice, "several numbers", why="wanted Expand or ConstantOfShape",
+    Case(scalar_choice, "several numbers", why="wanted",
          model=graph("s = Shape(x) z = Expand(row, s) y = Where(c, z, x)")),
     Case(scalar_choice, "spread to more", why="may have another shape",
          model=graph("s = Shape(c) z = Expand(half, s) y = Where(c, z, r)",
