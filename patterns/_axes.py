@@ -50,21 +50,26 @@ def require_spans(x: Tensor, first: int, *tensors: Tensor | Array | None) -> Non
             require(tensor.shape == x.shape[first:], "scale and bias must have the shape of the normalised axes")
 
 
-def narrowed(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
+def spanning(x: Tensor, first: int, scale: Tensor | None) -> Tensor | Array | None:
+    """A scale of the axes from `first` on, counted from the end, in the dtype of x: a constant may be made so.
+
+    It may have axes of one before, and be a half precision that was widened.  Refuses what `require_spans` does.
+    """
+    found = _narrowed(x, scale)
+    ahead = () if found is None or found.shape is None else found.shape[:first]
+    if ahead and set(ahead) == {1} and isinstance(found, (np.ndarray, Constant)):
+        values: Array = found if isinstance(found, np.ndarray) else found.values
+        found = values.reshape(values.shape[first:])
+    require_spans(x, first, found)
+    return found
+
+
+def _narrowed(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
     """A constant scale in the half precision of x, where it loses no digit: exporters fold its Cast to float32."""
     if scale is None or x.dtype not in ("float16", "bfloat16") or scale.dtype == x.dtype or not scale.is_constant:
         return scale
     narrow = scale.values.astype(x.dtype)
     return narrow if np.array_equal(narrow.astype(scale.dtype), scale.values) else scale
-
-
-def spanning(first: int, scale: Tensor | Array | None) -> Tensor | Array | None:
-    """A constant without the axes of one that it has before those from `first` on, counted from the end."""
-    ahead = () if scale is None or scale.shape is None else scale.shape[:first]
-    if not ahead or set(ahead) != {1} or not isinstance(scale, (np.ndarray, Constant)):
-        return scale
-    values: Array = scale if isinstance(scale, np.ndarray) else scale.values
-    return values.reshape(values.shape[first:])
 
 
 def scale_or_ones(x: Tensor, scale: Tensor | Array | None, first: int) -> Tensor | Array:

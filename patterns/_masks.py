@@ -11,6 +11,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
+from ._conditions import choose
 from ._scores import Scores
 
 LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below; what is put there may be this
@@ -29,11 +30,10 @@ def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
             return made
         require(m.floor < DROWNS, f"beside {m.floor:g}, to which masked scores are raised, scores still count")
         return g.max(made, np.array(m.floor, dtype))
-    condition, is_kept = m.condition
     low = number_of(m, dtype)  # which may refuse
     put = low if number is None else number
     seen = np.zeros((), dtype) if m.mask is None else parts.pop(0)
-    made = g.where(condition, seen, put) if is_kept else g.where(condition, put, seen)
+    made = choose(g, m, seen, put)
     return g.add(made, *parts) if parts else made
 
 

@@ -3,11 +3,12 @@
 from math import inf
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, dims
+from surgeon import Graph, Tensor, dims
+from ._conditions import Conditioned
 from ._guards import guarded
 
 
-class Scores(Captures):
+class Scores(Conditioned):
     """scale · q·kᵀ, and what is added to it or put in its place before the softmax.
 
     mask, second: what is added, before and behind a condition.  kept, hidden: the condition for scores to count, or not
@@ -22,8 +23,6 @@ class Scores(Captures):
     q: Tensor
     mask: Tensor | Any = None
     second: Tensor | Any = None
-    kept: Tensor | Any = None
-    hidden: Tensor | Any = None
     low: float | Any = None
     left: float = 1.0
     right: float = 1.0
@@ -46,11 +45,6 @@ class Scores(Captures):
     def given(self) -> list[Tensor]:
         """The tensors of the model that together have the shape of what is added to the scores."""
         return self.masks + [mask for mask in (self.kept, self.hidden) if mask is not None]
-
-    @property
-    def condition(self) -> tuple[Tensor, bool]:
-        """The condition, and whether it holds for the keys that are seen; else for those that are not."""
-        return (self.hidden, False) if self.kept is None else (self.kept, True)
 
     @property
     def hides_by(self) -> float | Any:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, rule
+from surgeon import Graph, Tensor, rule
+from ._conditions import Conditioned, chosen
 
 
-class Twice(Captures):
+class Twice(Conditioned):
     """Numbers x, in the place of some of which `low` is put, twice.
 
     kept, seen: the first and the second condition for a number to stay.  hidden, masked: the same for it not to.
@@ -13,15 +14,13 @@ class Twice(Captures):
 
     x: Tensor
     low: float
-    kept: Tensor | Any = None
-    hidden: Tensor | Any = None
     seen: Tensor | Any = None
     masked: Tensor | Any = None
 
 
 def one_after_the_other(g: Graph, m: Twice) -> Tensor:
     """Where over a Where."""
-    once = g.any_of(g.where(m.kept, m.x, m.low), g.where(m.hidden, m.low, m.x))
+    once = chosen(g, m, m.x, m.low)
     return g.any_of(g.where(m.seen, once, m.low), g.where(m.masked, m.low, once))
 
 

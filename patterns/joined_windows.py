@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, dims, require, rule
+from surgeon import Graph, Tensor, dims, require, rule
+from ._conditions import Conditioned, choose, chosen, joined_ahead
 
 
-class InWindows(Captures):
-    """Queries, keys and values of five axes, and what is added to their scores or put in the place of some.
-
-    kept, hidden: the condition for scores to count, or not to, in the place of which `low` is put.
-    """
+class InWindows(Conditioned):
+    """Queries, keys and values of five axes, what is added to their scores, and `low`, put in the place of some."""
 
     q: Tensor = dims("batch windows heads rows _")
     kt: Tensor = dims("batch windows heads _ keys")
@@ -17,8 +15,6 @@ class InWindows(Captures):
     scale: float | None = None
     mask: Tensor | Any = None
     second: Tensor | Any = None
-    kept: Tensor | Any = None
-    hidden: Tensor | Any = None
     low: float | Any = None
     windows: int
     heads: int
@@ -31,13 +27,12 @@ def of_windows(g: Graph, m: InWindows) -> Tensor:
     product = g.matmul(m.q, m.kt)
     cold = g.any_of(g.mul(product, m.scale), product)
     biased = g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask), cold)
-    hidden = g.any_of(g.where(m.kept, biased, m.low), g.where(m.hidden, m.low, biased))
-    return g.matmul(g.softmax(g.any_of(hidden, biased), axis=-1), m.v)
+    return g.matmul(g.softmax(g.any_of(chosen(g, m, biased, m.low), biased), axis=-1), m.v)
 
 
 def is_masked(m: InWindows) -> None:
     """What has no mask is found as it is."""
-    require(any(one is not None for one in (m.mask, m.kept, m.hidden)), "the scores have no mask")
+    require(m.mask is not None or m.low is not None, "the scores have no mask")
 
 
 @rule(patterns=[of_windows], conditions=[is_masked], target="any")
@@ -52,10 +47,8 @@ def joined_windows(g: Graph, m: InWindows) -> Tensor:
     scores = scores if m.scale is None else g.mul(scores, m.scale)
     for mask in (m.mask, m.second):
         scores = scores if mask is None else g.add(scores, fitted(g, m, mask))
-    if m.kept is not None:
-        scores = g.where(fitted(g, m, m.kept), scores, m.low)
-    elif m.hidden is not None:
-        scores = g.where(fitted(g, m, m.hidden), m.low, scores)
+    if m.low is not None:
+        scores = choose(g, m, scores, m.low, fitted(g, m, m.condition[0]))
     made = g.matmul(g.softmax(scores, axis=-1), joined(g, m.v))
     return g.reshape(made, [-1, m.windows, m.heads, m.rows, m.width])
 
@@ -70,11 +63,6 @@ def joined(g: Graph, x: Tensor) -> Tensor:
 def fitted(g: Graph, m: InWindows, mask: Tensor) -> Tensor:
     """A mask for windows that are one batch."""
     require(mask.shape is not None and mask.rank <= 5, "the shape of a mask is unknown, or has more axes than scores")
-    sizes = (*[1] * (5 - mask.rank), *mask.shape)
-    if sizes[:2] == (1, 1):
-        return g.squeeze(mask, [0]) if mask.rank == 5 else mask
-    wide = mask if mask.rank == 5 else g.unsqueeze(mask, [0])
-    if 1 in sizes[:2]:
-        wide = g.spread(wide, [g.size_of(m.q, 0) if sizes[0] == 1 else 1, m.windows if sizes[1] == 1 else 1, 1, 1, 1])
-    require(all(isinstance(size, int) for size in sizes[2:]), "the sizes of a mask are free")
-    return g.reshape(wide, [-1, *sizes[2:]])
+    if mask.rank > 3 and mask.shape[:-3] not in ((1,), (1, 1)):
+        require(all(isinstance(size, int) for size in mask.shape[-3:]), "the sizes of a mask are free")
+    return joined_ahead(g, mask, 5, (g.size_of(m.q, 0), m.windows))

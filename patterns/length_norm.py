@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from ._axes import Array, first_axis, narrowed, over_named_axes, require_spans, spanning
+from ._axes import Array, first_axis, over_named_axes, spanning
 from .l2_norm import LARGEST_FLOOR, spread_like
 
 SHORT = "a row about as long as the floor, of 1e-12 in all, comes out up to a root of two shorter"
@@ -60,8 +60,7 @@ def length_norm(g: Graph, m: Length) -> Tensor:
     sizes = m.x.shape[first:]
     require(all(isinstance(size, int) for size in sizes), "the sizes of the axes must be known")
     factor, epsilon = numbers_of(m, int(np.prod(sizes)))
-    scale = spanning(first, narrowed(m.x, m.scale))
-    require_spans(m.x, first, scale)
+    scale = spanning(m.x, first, m.scale)
     return g.simplified_layer_normalization(m.x, times(g, m, scale, factor, sizes), axis=first, epsilon=epsilon)
 
 

@@ -8,17 +8,7 @@ from ._channels_last import with_channels_last
 from .length_norm import DIFFERS, Length, numbers_of, plain, scaled, times
 
 
-def scaled_channels(g: Graph, m: Length) -> Tensor:
-    """x / max(‖x‖ · inner, floor) · outer · scale."""
-    return scaled(g, m)
-
-
-def channels(g: Graph, m: Length) -> Tensor:
-    """The same without a scale."""
-    return plain(g, m)
-
-
-@rule(patterns=[scaled_channels, channels], conditions=[over_named_axes], differs=DIFFERS)
+@rule(patterns=[scaled, plain], conditions=[over_named_axes], differs=DIFFERS)
 def length_norm_channels_first(g: Graph, m: Length) -> Tensor:
     """Fuse x / max(‖x‖, floor) · √C · scale over the channels into Transpose, SimplifiedLayerNormalization, Transpose.
 

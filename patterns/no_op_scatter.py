@@ -1,6 +1,5 @@
 """What is assigned to all of a tensor."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,14 @@ class Assigned(Captures):
     by_axis_4: Tensor | Any = None
 
     @property
+    def along(self) -> tuple[Any, ...]:
+        """The places along each axis; None behind the last."""
+        return self.by_axis_0, self.by_axis_1, self.by_axis_2, self.by_axis_3, self.by_axis_4
+
+    @property
     def by_axis(self) -> list[Any]:
         """The places along each axis, as far as there are any."""
-        found = (self.by_axis_0, self.by_axis_1, self.by_axis_2, self.by_axis_3, self.by_axis_4)
-        return [places for places in found if places is not None]
+        return [places for places in self.along if places is not None]
 
 
 def assigned(g: Graph, m: Assigned) -> Tensor:
@@ -34,8 +37,7 @@ def assigned(g: Graph, m: Assigned) -> Tensor:
 
 def assigned_by_axes(g: Graph, m: Assigned) -> Tensor:
     """The same, where an index is joined of one along each axis."""
-    along = (m.by_axis_0, m.by_axis_1, m.by_axis_2, m.by_axis_3, m.by_axis_4)
-    spread = [g.any_of(g.unsqueeze(g.expand(places, g.any_tensor()), [-1]), places) for places in along]
+    spread = [g.any_of(g.unsqueeze(g.expand(places, g.any_tensor()), [-1]), places) for places in m.along]
     joined = g.any_of(*(g.concat(*spread[:depth], axis=-1) for depth in range(2, len(spread) + 1)))
     return g.scatter_nd(m.x, g.shared(joined), m.updates)
 
@@ -54,9 +56,12 @@ def goes_everywhere(m: Assigned) -> None:
     require(all(places.is_constant for places in found), "the indices are no constants")
     depth = m.indices.shape[-1] if m.indices is not None else len(found)
     axes = np.indices(sizes[:depth], sparse=True)
-    spread = [of_axis[..., None] for of_axis in np.broadcast_arrays(*axes)]
-    wanted = zip(axes, spread, strict=True) if m.indices is None else [(np.concatenate(spread, -1),)]
-    in_order = all(any(map(partial(says, places), of_axis)) for places, of_axis in zip(found, wanted, strict=True))
+    grid = [of_axis[..., None] for of_axis in np.broadcast_arrays(*axes)]
+    if m.indices is not None:
+        in_order = says(m.indices, np.concatenate(grid, -1))
+    else:
+        pairs = zip(m.by_axis, axes, grid, strict=True)
+        in_order = all(says(places, to_spread) or says(places, spread) for places, to_spread, spread in pairs)
     require(in_order, "the indices are not those of all places in order")
 
 

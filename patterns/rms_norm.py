@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._axes import Array, first_axis, from_axis, narrowed, over_named_axes, require_spans, scale_or_ones, spanning
+from ._axes import Array, first_axis, from_axis, over_named_axes, scale_or_ones, spanning
 from ._numbers import for_epsilon, widened
 
 
@@ -61,9 +61,7 @@ def simplified(g: Graph, m: Rms) -> Tensor:
 def _first_and_scale(m: Rms) -> tuple[int, Tensor | Array]:
     """The first axis, from the end, and the scale in the dtype of x: ones where there is none."""
     first = first_axis(m.x, m.axes) if m.axes else m.axis
-    factor = spanning(first, narrowed(m.x, m.scale))
-    require_spans(m.x, first, factor)
-    return first, scale_or_ones(m.x, factor, first)
+    return first, scale_or_ones(m.x, spanning(m.x, first, m.scale), first)
 
 
 @rule(patterns=[sandwiched, scaled, plain], conditions=[over_named_axes], target="ort", form_patterns=[simplified])

@@ -5,19 +5,15 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Graph, Tensor, require, rule
+from ._conditions import Conditioned, choose, chosen
 
 
-class Chosen(Captures):
-    """x, and a number in its place; kept, hidden: the condition for x to stay, or not to.
-
-    number: that which is spread; attributes: those of the ConstantOfShape that spreads it.
-    """
+class Chosen(Conditioned):
+    """x, and a number that a condition puts in its place; attributes: those of the ConstantOfShape that spreads it."""
 
     x: Tensor
     y: Tensor
-    kept: Tensor | Any = None
-    hidden: Tensor | Any = None
     number: float | Any = None
     attributes: dict[str, Any] | Any = None
 
@@ -29,17 +25,13 @@ class Chosen(Captures):
 
 def of_expanded(g: Graph, m: Chosen) -> Tensor:
     """x, or a number in a shape of its own."""
-    return chosen(g, m, g.expand(m.number, g.any_tensor()))
+    m.y = chosen(g, m, m.x, g.expand(m.number, g.any_tensor()))
+    return m.y
 
 
 def of_filled(g: Graph, m: Chosen) -> Tensor:
     """The same, where a tensor of that shape is made of it."""
-    return chosen(g, m, g.constant_of_shape(g.any_tensor(), **m.attributes))
-
-
-def chosen(g: Graph, m: Chosen, full: Tensor) -> Tensor:
-    """x, or what is full of one number."""
-    m.y = g.any_of(g.where(m.kept, m.x, full), g.where(m.hidden, full, m.x))
+    m.y = chosen(g, m, m.x, g.constant_of_shape(g.any_tensor(), **m.attributes))
     return m.y
 
 
@@ -53,4 +45,4 @@ def scalar_choice(g: Graph, m: Chosen) -> Tensor:
     """
     require(m.x.shape is not None and m.x.shape == m.y.shape, "the choice may have another shape")
     require(m.x.dtype is not None, "the dtype is unknown")
-    return g.where(m.hidden, m.told(), m.x) if m.kept is None else g.where(m.kept, m.x, m.told())
+    return choose(g, m, m.x, m.told())

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Graph, Tensor, require, rule
+from ._conditions import Conditioned, choose, chosen
 
 
-class ScaledMask(Captures):
-    """Scores q·kᵀ with a mask, scaled; kept, hidden: the condition by which `low` is put in the place of some."""
+class ScaledMask(Conditioned):
+    """Scores q·kᵀ with a mask, scaled, and `low`, which a condition may put in the place of some."""
 
     q: Tensor
     kt: Tensor
     mask: Tensor
     factor: float
-    kept: Tensor | Any = None
-    hidden: Tensor | Any = None
     low: float | Any = None
 
 
@@ -25,7 +24,7 @@ def behind_mask(g: Graph, m: ScaledMask) -> Tensor:
 def before_condition(g: Graph, m: ScaledMask) -> Tensor:
     """The same, where a condition hides some of the scores then, as encoders of speech with relative places have it."""
     scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
-    return g.softmax(g.any_of(g.where(m.kept, scaled, m.low), g.where(m.hidden, m.low, scaled)), axis=-1)
+    return g.softmax(chosen(g, m, scaled, m.low), axis=-1)
 
 
 def parted(g: Graph, m: ScaledMask) -> Tensor:
@@ -54,6 +53,4 @@ def hidden_scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
     What: as `scaled_mask`, with a number in the place of some of the scores (ESPnet, NeMo).
     Numerics: rounding only.
     """
-    scores = parted(g, m)
-    hidden = g.where(m.hidden, m.low, scores) if m.kept is None else g.where(m.kept, scores, m.low)
-    return g.softmax(hidden, axis=-1)
+    return g.softmax(choose(g, m, parted(g, m), m.low), axis=-1)

@@ -102,6 +102,7 @@ BY_EXPORTS = {
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
 NO_KERNEL = "no kernel"
+DOUBTED = {"scaled_mask"}  # rules of which ONNX Runtime's own kernels may be too wrong to tell
 WRONG = "what runs the original here is wrong itself"  # as some softmax in float16: nothing is told of the rule
 
 
@@ -143,8 +144,12 @@ def test_every_rule_proves_itself(found):
     }:
         assert all(entry.standing == "spared" for entry in proof.entries)
         return
-    doubts = [entry.reason for entry in proof.entries if entry.standing == "unproved" and WRONG not in entry.reason]
-    assert proof.outcome is Outcome.PROVED or not (proof.faults or doubts), [*wanting(proof), *doubts]
+    if found.name in DOUBTED:
+        doubts = [entry.reason for entry in proof.entries if entry.standing == "unproved"]
+        assert not proof.faults, wanting(proof)
+        assert all(WRONG in reason for reason in doubts), doubts
+    else:
+        assert proof.outcome is Outcome.PROVED, wanting(proof)
     groups = {}
     for entry in proof.entries:
         groups.setdefault((plain(entry.pattern), entry.target), []).append(entry)

@@ -147,13 +147,13 @@ class Captured(gs.Variable):
         constants, waiting, taken = index.constants, [self._name], dict[str, bool]()  # whether it is a product itself
         while waiting:
             name = waiting.pop()
-            node = scope.producers.get(name)
-            known = record(node.op) if node is not None else None
-            everywhere = elements_of(index).choice(scope, name)
+            everywhere = None if name in taken else elements_of(index).choice(scope, name)
             if name in taken or (everywhere is not None and not everywhere.bounds and everywhere.inside == 0):
                 continue
-            if constants.is_constant(scope, name) or node is None or known is None:
+            node = scope.producers.get(name)
+            if node is None or constants.is_constant(scope, name):
                 return False
+            known = record(node.op)
             taken[name] = known.product in ("matrices", "equation")
             among = known.moves or known.carries
             if known.family == "product":

@@ -23,7 +23,7 @@ class Dtypes:
 
     def find(self, scope: Scope, name: str) -> int | None:
         """The dtype, or None where it takes an evaluation."""
-        found = self._beside(scope, name) or self._known.get((scope, name))
+        found = self._known.get((scope, name)) or self._beside(scope, name)
         if not found:
             found = next((dtype for dtype, _ in self._of_one_type(scope, name) if dtype), None)
             if found:

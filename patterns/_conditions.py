@@ -1,0 +1,49 @@
+"""Conditions for numbers to stay or to be replaced, told either way, and masks for axes that become one."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor
+
+
+class Conditioned(Captures):
+    """A condition: kept, for numbers to stay, or hidden, for them not to."""
+
+    kept: Tensor | Any = None
+    hidden: Tensor | Any = None
+
+    @property
+    def condition(self) -> tuple[Tensor, bool]:
+        """The condition, and whether it holds for the numbers that stay; else for those that do not."""
+        return (self.hidden, False) if self.kept is None else (self.kept, True)
+
+
+def chosen(g: Graph, m: Conditioned, x: Tensor, low: Any) -> Tensor:
+    """x, and another number in the place of some, as patterns look for it."""
+    return g.any_of(g.where(m.kept, x, low), g.where(m.hidden, low, x))
+
+
+def choose(g: Graph, m: Conditioned, x: Any, low: Any, condition: Tensor | None = None) -> Tensor:
+    """The same as it is written.  condition: in the place of that of the match, in another shape."""
+    own, is_kept = m.condition
+    told = own if condition is None else condition
+    return g.where(told, x, low) if is_kept else g.where(told, low, x)
+
+
+def joined_ahead(g: Graph, mask: Tensor, rank: int, counts: tuple[Any, Any]) -> Tensor:
+    """A mask for scores of so many axes, of which the first two are one now.
+
+    counts: how many of each there are, by which a mask of one of them alone is spread.
+    """
+    sizes = (*[1] * (rank - mask.rank), *mask.shape)
+    if sizes[:2] == (1, 1):
+        return g.squeeze(mask, [0]) if mask.rank == rank else mask
+    wide = mask if mask.rank == rank else g.unsqueeze(mask, [0])
+    if 1 in sizes[:2]:
+        ahead = [count if size == 1 else 1 for size, count in zip(sizes, counts, strict=False)]
+        wide = g.spread(wide, [*ahead, *[1] * (rank - 2)])
+    if all(isinstance(size, int) for size in sizes[2:]):
+        return g.reshape(wide, [-1, *sizes[2:]])
+    sides = [g.size_of(wide, axis) for axis in range(2, rank)]
+    return g.reshape(wide, g.concat(np.array([-1]), *sides, axis=0))
