@@ -23,6 +23,7 @@ GROUPS = {
         "no_ops",
         "no_op_shapes",
         "no_op_parts",
+        "no_op_scatter",
         "joined_parts",
         "no_op_zeros",
         "no_op_conditions",

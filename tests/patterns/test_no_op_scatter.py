@@ -5,6 +5,7 @@ import pytest
 from onnx import numpy_helper
 from surgeon.patterns.no_op_scatter import no_op_scatter
 
+import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 SIZES = "int64[2] sizes = {2, 3}, int64[1] last = {-1}"
@@ -71,3 +72,9 @@ def test_fires(case):
 def test_spares(case):
     """Each stays as it is, for the reason that is said."""
     check_spares(case)
+
+
+def test_it_is_part_of_the_cleanup():
+    """An attention of which a bias is assigned is found by the group alone."""
+    _, report = surgeon.rewrite(joined(), "cleanup", check="none")
+    assert report.counts["no_op_scatter"] == 1
