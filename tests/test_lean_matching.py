@@ -4,7 +4,7 @@ import pytest
 from surgeon.patterns.gelu import exact, gelu
 from surgeon.patterns.layer_norm import scaled_and_shifted
 
-from surgeon import Graph, Tensor, rewrite
+from surgeon import Graph, Tensor, rewrite, rule
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import find
 from surgeon.matching.recording import trace
@@ -42,6 +42,21 @@ def counted(monkeypatch, body, rules):
 def test_a_run_in_which_the_rule_fired_explains_nothing(monkeypatch):
     assert counted(monkeypatch, GELU, gelu) == 0
     assert counted(monkeypatch, f"{ERF} m = Mul(x, a) y = Mul(m, other)", gelu) > 0
+
+
+def six(g: Graph, x: Tensor) -> Tensor:
+    return g.neg(g.abs(g.exp(g.sqrt(g.sin(g.cos(x))))))
+
+
+def test_roots_that_look_alike_and_are_far_from_a_match_are_explained_but_a_few_times(monkeypatch):
+    """What is near is told however late it comes, where it looks like none of them."""
+    sixfold = rule(patterns=[six])(lambda g, x: g.relu(x))
+    lone = "".join(f"{op.lower()}{place} = {op}(x) " for place in range(20) for op in ("Exp", "Sqrt", "Sin", "Cos"))
+    far = "".join(f"c{place} = Ceil(x) a{place} = Abs(c{place}) n{place} = Neg(a{place}) " for place in range(12))
+    body = lone + far + "t = Tan(x) s = Sin(t) r = Sqrt(s) e = Exp(r) a = Abs(e) y = Neg(a)"
+    assert counted(monkeypatch, body, sixfold) <= 4
+    _, report = rewrite(graph(body), sixfold, check="none")
+    assert [miss.node for miss in report.misses if miss.near] == ["y"]
 
 
 def stack(layers):

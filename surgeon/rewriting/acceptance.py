@@ -229,6 +229,10 @@ class Acceptance:
         workshop = Workshop(index, provider, target_of(target).providers or None)
         return cls(index, target, workshop, splicer or Splicer(index), provider, limits)
 
+    def runs(self, rule: Rule) -> bool:
+        """Whether a rule is for the execution provider of this run, or for any."""
+        return rule.ep in (None, self.provider)
+
     def replacement(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """What to write in place of a match: by the plan's form, else by the first other one that will do.
 
@@ -256,8 +260,8 @@ class Acceptance:
         fragment: Fragment | None = None
         is_of_form = False
         try:
-            if rule.ep not in (None, self.provider):
-                raise Declined(_finding("target", compiled, match, f"it is for the execution provider {rule.ep} alone"))
+            if not self.runs(rule):
+                raise Declined(_finding("target", compiled, match, for_another(rule)))
             _require_dtype(rule, compiled, match)
             if rule.lacking and runs_already(self.target, self.provider, self.limits, match):
                 raise Declined(_finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is"))
@@ -324,6 +328,11 @@ class Acceptance:
         found, at = f"opset {scope.opset}", match.root.label
         finding = Finding("opset", f"opset {needs}", found, "", told, change, match.pattern.where, "", at, opset)
         return Declined(finding, advice)
+
+
+def for_another(rule: Rule) -> str:
+    """Why a rule for another execution provider writes nothing."""
+    return f"it is for the execution provider {rule.ep} alone"
 
 
 def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:

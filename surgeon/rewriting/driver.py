@@ -127,7 +127,7 @@ class Driver:
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
         plan = rule.plan(self.target, scope.opset)
-        if not isinstance(plan, Plan):
+        if not isinstance(plan, Plan) or not self.acceptance.runs(rule):
             return
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):

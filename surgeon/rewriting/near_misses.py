@@ -1,5 +1,6 @@
 """Why a rule does not fire where it nearly could: the places to look at, and the deepest miss at each."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -17,13 +18,14 @@ from surgeon.misses.findings import NOT_TAKEN, Finding, Mismatch
 from surgeon.misses.trail import Deepest
 from surgeon.misses.walk import deepest
 from surgeon.ops.schemas import knows_domain
-from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.acceptance import Acceptance, Declined, for_another
 from surgeon.rules.rule import Plan, Rule
 
 Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
 FEW = 64  # nodes that are few enough to look behind other ops above each
 TRIED, COUNTED = 32, 256  # places at which a rewrite tries a rule again to say why, and one that fired elsewhere
+FAR, SIGHT = 2, 3  # roots alike as many nodes down and far from a match, after which a rewrite spares the others
 TOLD = 5  # different near misses of a rule
 
 
@@ -67,12 +69,14 @@ def nearest(misses: Sequence[Mismatch]) -> list[Mismatch]:
 class Explainer:
     """Explains patterns of one rule on one model; edits nothing.
 
-    covered: nodes of places that are explained already, or where the rule fires.
+    covered: nodes of places that are explained already, or where the rule fires.  far: how many roots were far from a
+    match, by the pattern and what they look like.
     """
 
     index: Index
     rule: str
     covered: set[Node] = field(default_factory=set)
+    far: Counter[tuple[int, tuple[object, ...]]] = field(default_factory=Counter)
 
     def misses_at(
         self,
@@ -90,6 +94,7 @@ class Explainer:
                 miss = told(self.rule, compiled.pattern, scope, root, best)
                 has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
                 miss = worth_telling(miss, root) if has_all else miss
+                self.far[id(compiled), looks(root)] += not (miss.near or best.is_whole)
                 if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
                     self.covered.update(best.nodes)
                 found.append(Place(miss, best, root))
@@ -126,6 +131,14 @@ class Place(NamedTuple):
     def order(self) -> tuple[object, ...]:
         """Sorts what came furthest first; then what is certain, and takes fewest nodes to tell."""
         return *nearness(self.miss), not self.best.is_certain, len(set(self.best.nodes)), self.root.slot
+
+
+def looks(root: Node | None, depth: int = SIGHT) -> tuple[object, ...]:
+    """The ops of a node and of those that make what it reads, as many nodes down."""
+    if root is None or not depth:
+        return () if root is None else (root.op,)
+    producers = root.scope.producers
+    return root.op, *[looks(producers.get(name), depth - 1) for name in root.inputs]
 
 
 def apart(found: Iterable[Place], taken: Iterable[Node] = ()) -> Iterator[Mismatch]:
@@ -205,13 +218,16 @@ def near_misses(
     has_fired: the rule did elsewhere, which may have used up what is rarest of that which it needs.
     """
     explainer, acceptance = Explainer(index, rule.name), Acceptance.over(index, target, ep)
+    if not acceptance.runs(rule):
+        return [Mismatch(rule.name, "", "", for_another(rule), rule.where, 0, kind="target", wanted=rule.ep or "")]
     found: list[Place] = []
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
             if compiled.wild is not None and not fitting(scope, *compiled.wild):
                 continue  # nothing here is a placeholder of that kind
             starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
-            roots = islice(starts, max(0, (COUNTED if has_fired else TRIED) - len(found)))
+            likely = (root for root in starts if explainer.far[id(compiled), looks(root)] < FAR)
+            roots = islice(likely, max(0, (COUNTED if has_fired else TRIED) - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
             found += explainer.misses_at(compiled, scope, roots, accept, has_fired)
     return list(apart(found)) or list(islice(lacking(index, rule, target), 1))
