@@ -61,6 +61,12 @@ def span_of(data: Buffer, start: int, end: int) -> tuple[Buffer, int, int]:
     return data[start:end], 0, end - start
 
 
+def forget_pages(data: Buffer) -> None:
+    """Give back the memory of what was read of a map; read again, it comes from the system's cache of the file."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        data.madvise(mmap.MADV_DONTNEED)
+
+
 def close_map(found: mmap.mmap) -> None:
     """Unmap now, or, where arrays still look into it, when the last of them goes."""
     try:

@@ -19,7 +19,7 @@ from surgeon.file import external
 from surgeon.file.absent import bring
 from surgeon.file.edits import Edits, join
 from surgeon.file.foreign import describe, not_utf8
-from surgeon.file.mapping import close_map, map_whole, span_of, stamp
+from surgeon.file.mapping import close_map, forget_pages, map_whole, span_of, stamp
 from surgeon.file.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
 from surgeon.file.recasting import Recast
 from surgeon.file.values import Array, decode, decode_raw, densify
@@ -66,6 +66,7 @@ class Model:
                 known = f"{name} is no ONNX model, as its first bytes show ({error}): give one that is."
             known = known or f"{name} is cut off or damaged ({error}): export or download it again."
             raise ModelFileError(known) from None
+        forget_pages(data)
         self.payload_bytes = sum(payload.size for payload in self._payloads)
 
     @classmethod
@@ -285,9 +286,12 @@ class Model:
         payload = self._payload(tensor)
         if payload is None:
             return tensor
-        full = self._rebuild(payload)
-        return full if full.data_location == external.EXTERNAL else None
+        return self._rebuild(payload) if payload.is_external else None
 
     def speaks_of(self, word: bytes) -> bool:
         """Whether the word stands anywhere outside of the payloads."""
-        return word in self.skeleton.SerializeToString() if self._payloads else self.data.find(word) >= 0
+        if self._payloads:
+            return word in self.skeleton.SerializeToString()
+        is_there = self.data.find(word) >= 0
+        forget_pages(self.data)
+        return is_there

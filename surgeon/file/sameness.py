@@ -21,7 +21,6 @@ from surgeon.file.values import raw_size
 SMALL = 1024  # bytes up to which a tensor is its own key
 PROBE = 64  # bytes read at the start, in the middle and at the end of a larger one
 CHUNK = 1 << 20  # bytes read at a time
-_MAPPED = 1 << 12  # bytes up to which a span of the model's own file is taken from the map
 
 Table = dict[Hashable, Any]
 
@@ -152,7 +151,7 @@ class Contents:
             return data[start : start + size]
         start += data.start
         self._bring(data, start, size)
-        if not data.location and (size <= _MAPPED or self._model.path is None):
+        if not data.location and self._model.path is None:
             return self._model.data[start : start + size]
         try:
             found = read_at(self._file(data), start, size)

@@ -14,6 +14,8 @@ from surgeon.patterns.duplicates import duplicate_nodes
 import surgeon
 from surgeon import Graph, Tensor, rule, searches
 from surgeon.console.cli import main
+from surgeon.file.model import Model
+from surgeon.file.sameness import Contents
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.command_line import runner
 from tests.models import ops
@@ -492,3 +494,15 @@ def test_weights_are_not_loaded(tmp_path, is_external):
     assert int(kilobytes) < 24_000
     if not is_external:
         assert (tmp_path / "in.onnx").stat().st_size - (tmp_path / "out.onnx").stat().st_size > size
+
+
+def test_weights_in_the_file_that_differ_early_are_not_read(tmp_path, monkeypatch):
+    """Nor are those parsed that lie in it, to see whether they lie elsewhere."""
+    numbers = np.random.default_rng(0)
+    weights = [tensor(name, numbers.normal(size=1 << 16)) for name in ("k", "l")]
+    path = tmp_path / "in.onnx"
+    onnx.save(stored(*weights, head="(float[n, 65536] x) => (float[n, 65536] y)"), path)
+    monkeypatch.setattr(Contents, "_digest", None)
+    monkeypatch.setattr(Model, "_rebuild", None)
+    _, report = surgeon.rewrite(path, duplicate_initializers, output=tmp_path / "out.onnx", check="none")
+    assert not report.sites
