@@ -13,8 +13,8 @@ from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
 from surgeon.matching.pattern import Found, Search
 from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
-from surgeon.shapes.facts import BOOL, INTEGERS
 from surgeon.shapes.indexed import shapes_of
+from surgeon.shapes.values import as_array
 
 MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
 SIZES = named(lambda op: op.sizes)
@@ -159,10 +159,10 @@ class Folding:
         """Results that are sizes, and the same whatever the free dimensions are."""
         shapes, found = shapes_of(self.index), {}
         for name in filter(None, node.outputs):
-            value, dtype = shapes.value(self.scope, name), shapes.facts(self.scope, name).dtype
-            if value is None or dtype not in INTEGERS | {BOOL} or not all(isinstance(x, int) for x in value.flat):
+            array = as_array(shapes.value(self.scope, name), shapes.facts(self.scope, name).dtype)
+            if array is None:
                 return None
-            found[name] = value.astype(helper.tensor_dtype_to_np_dtype(dtype))
+            found[name] = array
         return found
 
     def _computed(self, node: Node) -> dict[str, Array] | None:

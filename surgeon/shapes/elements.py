@@ -20,6 +20,7 @@ from surgeon.shapes.facts import INT32, INT64, INTEGERS, Missing, NodeView, Shap
 from surgeon.shapes.selecting import slice_parameters
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import product
+from surgeon.shapes.values import as_array
 
 MOST_ELEMENTS = 1 << 24  # of a constant that is read
 Key: TypeAlias = tuple[bool, Scope, str]  # whether the choice is wanted, the scope that makes the tensor, its name
@@ -269,6 +270,8 @@ class Elements:
 
     def _find_choice(self, home: Scope, name: str, shape: Shape) -> Choice | None:
         array = self._constant(home, name)
+        if array is None:
+            array = as_array(self.shapes.value(home, name), self.shapes.facts(home, name).dtype)
         if array is not None:
             return choices.of_array(array)
         site = self._site(home, name)

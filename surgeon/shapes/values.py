@@ -8,12 +8,14 @@ from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
+from onnx.helper import tensor_dtype_to_np_dtype
 
 from surgeon.shapes import ratios
 from surgeon.shapes.facts import (
     BOOL,
     FLOATS,
     INTEGERS,
+    WHOLE,
     NodeView,
     Unknown,
     ValueRule,
@@ -40,6 +42,13 @@ def of_array(array: np.ndarray) -> Values | None:
         return None
     items = array.reshape(-1).tolist()
     return objects(list(map(ratios.of_float, items)) if array.dtype.kind == "f" else items, array.shape)
+
+
+def as_array(value: Values | None, dtype: int | None) -> np.ndarray | None:
+    """A value as an array, whatever the free dimensions are; None where they, or no integers or truths, are in it."""
+    if value is None or dtype not in WHOLE or not all(isinstance(item, int) for item in value.flat):
+        return None
+    return value.astype(tensor_dtype_to_np_dtype(dtype))
 
 
 def blank(dtype: int | None, sizes: Sequence[int]) -> Values | None:

@@ -12,6 +12,11 @@ CONSTANTS = (
 )
 RANGE = "z = Shape(x) n = Gather(z, nil) r = Range(nil, n, one) i = Unsqueeze(r, second)"
 
+EXPANDED = (
+    "z = Shape(x) w = Shape(z) o = ConstantOfShape<value = int64[1] {1}>(w) minus = Constant<value_int = -1>() "
+    "p = Mul(o, minus) c = Equal(z, p) t = Where(c, o, z)"
+)
+
 
 def graph(body, inputs=INPUTS, output="bool[n, m]"):
     return parse(f'<ir_version: 10, opset_import: ["" : 17]> g ({inputs}) => ({output} y) {CONSTANTS} {{ {body} }}')
@@ -30,6 +35,8 @@ FIRES = [
     Case(no_op_where, "the first", graph("t = Where(yes, a, b) y = Neg(t)", output="float[n, m]")),
     Case(no_op_where, "the second", graph(f"{RANGE} c = Less(i, nil) t = Where(c, a, b) y = Neg(t)",
                                         output="float[n, m]")),
+    Case(no_op_where, "by sizes that none can have, as torch's expand asks for them",
+         graph(f"{EXPANDED} y = Expand(one_size, t)", INPUTS + ", float one_size", "float[n, m]")),
 ]
 SPARES = [
     Case(no_op_and, "a condition that never holds", graph("t = And(no, x) y = Not(t)"), why="no And has"),
@@ -50,6 +57,9 @@ SPARES = [
          model=graph("t = Neg(a) y = Where(yes, t, d)", f"{INPUTS}, float[k, 1] d", "float[n, m]")),
     Case(no_op_and, "a condition with more axes than is stated of the result", why="a larger shape",
          model=graph("t = Not(x) y = And(t, wider)")),
+    Case(no_op_where, "by sizes that may be these", why="no Where has",
+         model=graph(f"{EXPANDED.replace('-1', '4')} y = Expand(one_size, t)", INPUTS + ", float one_size",
+                     "float[n, m]")),
     Case(no_op_where, "the other is larger", why="a larger shape",
          model=graph("t = Where(yes, short, b) y = Neg(t)", output="float[n, m]")),
 ]
