@@ -98,6 +98,8 @@ AFFINE = {
     "picked from a line": ("a = Mul(i, ms) b = Add(a, j) l = Expand(j, nm) t = Flatten<axis = 2>(l) d = Gather(t, b) "
                            "y = Reshape(d, nm)", "0", ["0", "1"]),
     "a constant": ("y = Identity(grid)", "5", ["10", "2"]),
+    "places that are not zero where none is": (
+        "a = ConstantOfShape<value = int64[1] {3}>(m1) b = NonZero(a) y = Transpose(b)", "0", ["1", "0"]),
     "in another dtype": ("a = Cast<to = 6>(j) y = Cast<to = 7>(a)", "0", ["0", "1"]),
 }
 CHOICES = {

@@ -77,6 +77,9 @@ CASES = [
         s1 = Unsqueeze (s, ax)  sq = Concat <axis = 0> (s1, s1)  m = ConstantOfShape <value = float[1] {1}> (sq)
         tri = Trilu <upper = 1> (m)  k = Less (r1, e)  two = Constant <value_int = 2> ()
         r2 = Range (one, s, two)"""),
+    ("places of what is filled with one number", "float[n, s] x", "", """
+        sh = Shape (x)  full = ConstantOfShape <value = int64[1] {1}> (sh)  every = NonZero (full)
+        bare = ConstantOfShape (sh)  none = NonZero (bare)"""),
     ("ranges of floats up to sizes", "float[n, s] x", f"{ONE}, float half = {{0.5}}, float step = {{0.75}}", """
         sh = Shape (x)  s = Gather (sh, one)  f = Cast <to = 1> (s)  whole = Cast <to = 1> (one)
         a = Range (half, f, whole)  b = Range (half, f, step)  zero = Sub (f, f)  c = Range (zero, f, half)

@@ -17,7 +17,7 @@ from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
 from surgeon.shapes.facts import INT32, INT64, INTEGERS, Missing, NodeView, Shape, axis_of, said
-from surgeon.shapes.selecting import slice_parameters
+from surgeon.shapes.selecting import fills, slice_parameters
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import product
 from surgeon.shapes.values import as_array
@@ -218,6 +218,10 @@ class Elements:
             return self._picked(site)
         if site.node.op == "Concat":
             return self._concatenated(site, shape)
+        if site.node.op == "NonZero":
+            filled = self.choice(home, site.inputs[0])
+            is_full = filled is not None and filled.is_uniform and filled.inside != 0
+            return Affine(0, (0, 1)) if is_full and len(site.shape(0) or ()) == 1 else None
         inputs = [(self.affine(home, read), self.shapes.facts(home, read).shape) for read in site.inputs[:2]]
         op, (first, own) = site.node.op, inputs[0]
         if op == "Range":
@@ -279,10 +283,7 @@ class Elements:
             return None
         op = site.node.op
         if op == "ConstantOfShape":
-            filling = site.attribute("value")
-            return choices.uniform(
-                np.float32(0) if filling is None else onnx.numpy_helper.to_array(filling.t).reshape(-1)[0]
-            )
+            return choices.uniform(fills(site))
         if op in COMPARISONS:
             found = self._compared(site, shape)
             if found is not None:

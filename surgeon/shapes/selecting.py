@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from onnx import numpy_helper
+
 from surgeon.shapes.facts import INT64, Draft, Facts, NodeView, Open, Rule, Shape, axis_of, require
-from surgeon.shapes.symbols import Size, at_least, floor_div, largest, only_call, smallest
+from surgeon.shapes.symbols import Size, at_least, floor_div, largest, only_call, product, smallest
 
 FAR = 2**31 - 1  # an end from here on means "to the end" (ONNX, Slice)
 
@@ -103,8 +106,18 @@ def _top_k(site: NodeView) -> Sequence[Draft]:
 
 
 def _non_zero(site: NodeView) -> Sequence[Draft]:
-    shape = site.shape(0)
-    return [Draft(INT64, [None if shape is None else max(len(shape), 1), None])]
+    """Of a tensor filled with one number, as TorchScript writes the indices 0, 1, ... of an axis, all are there."""
+    shape, filled = site.shape(0), site.maker(0)
+    count: Size | None = None
+    if shape and filled is not None and filled.node.op == "ConstantOfShape":
+        count = product(shape) if fills(filled) else 0
+    return [Draft(INT64, [None if shape is None else max(len(shape), 1), count])]
+
+
+def fills(site: NodeView) -> Any:
+    """The number that ConstantOfShape fills a tensor with."""
+    filling = site.attribute("value")
+    return np.float32(0) if filling is None else numpy_helper.to_array(filling.t).reshape(-1)[0]
 
 
 def _one_hot(site: NodeView) -> Sequence[Draft]:
