@@ -24,7 +24,6 @@ from surgeon.rewriting.driver import refusal
 from surgeon.rewriting.near_misses import (
     Explainer,
     Place,
-    Way,
     accepting,
     apart,
     grouped,
@@ -32,8 +31,8 @@ from surgeon.rewriting.near_misses import (
     lacking,
     nearness,
     plans,
-    possible_roots,
 )
+from surgeon.rewriting.near_roots import Way, possible_roots
 from surgeon.rewriting.rewrite import Rules, paused_collector, require_target
 from surgeon.rewriting.run import indexed
 from surgeon.rules.catalogue import all_rules, flat, resolve

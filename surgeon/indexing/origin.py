@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 from surgeon.file.model import Address
-from surgeon.indexing.constants import Constants
+from surgeon.indexing.constants import Array, Constants
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 
@@ -28,6 +28,10 @@ class Origin:
     def constants(self) -> Constants:
         """The constants of the source, by value; ask with scopes from `scope`."""
         return Constants(self.model, self.index.ir_version)
+
+    def constant(self, home: Scope, name: str) -> Array | None:
+        """The value of a constant that is made in this scope of the source, of any size; None for any other tensor."""
+        return self.constants.array(home, name) if self.constants.is_constant(home, name) else None
 
     @cached_property
     def _bodies(self) -> dict[Node, list[Scope]]:

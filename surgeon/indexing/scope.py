@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import onnx
 from onnx import AttributeProto
 
@@ -117,6 +118,7 @@ class Scope:
         self._dropped_initializers: set[str] = set()
         self._shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
         self._alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
+        self._fixed: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}  # tensors that were computed, gone since or not
         self._is_dropped = False
         if isinstance(proto, onnx.FunctionProto):
             self._inputs.update(proto.input)
@@ -137,6 +139,7 @@ class Scope:
         self.sparse: Mapping[str, onnx.SparseTensorProto] = self._sparse
         self.redirected: AbstractSet[Node] = self._redirected
         self.alike: Mapping[str, str] = self._alike
+        self.fixed: Mapping[str, np.ndarray[Any, np.dtype[Any]]] = self._fixed
 
     @classmethod
     def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:

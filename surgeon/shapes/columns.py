@@ -106,8 +106,8 @@ class Columns:
 
     def _held(self, home: Scope, name: str, shape: Shape) -> Numbers | None:
         """Those of a constant, seen in a shape; None for what is none, or is too large to be read."""
-        constants, sizes = self.shapes.origin.constants, _fixed(shape)
-        array = constants.array(home, name) if sizes is not None and constants.is_constant(home, name) else None
+        sizes = _fixed(shape)
+        array = self.shapes.origin.constant(home, name) if sizes is not None else None
         if sizes is None or array is None or not 0 < array.size <= MOST_ELEMENTS or array.size != prod(sizes):
             return None
         lines = [np.ascontiguousarray(line) for line in np.moveaxis(array.reshape(sizes), -1, 0)]

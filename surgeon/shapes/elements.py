@@ -192,14 +192,11 @@ class Elements:
         return self.shapes.site(node)
 
     def _constant(self, home: Scope, name: str) -> "np.ndarray[Any, Any] | None":
-        constants = self.shapes.origin.constants
-        if not constants.is_constant(home, name):
-            return None
         shape = self.shapes.facts(home, name).shape
         numbers = [size for size in shape or () if isinstance(size, int)]
         if shape is None or len(numbers) < len(shape) or prod(numbers) > MOST_ELEMENTS:
             return None
-        return constants.array(home, name)
+        return self.shapes.origin.constant(home, name)
 
     # Affine indices
 

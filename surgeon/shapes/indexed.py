@@ -1,5 +1,6 @@
 """The shapes of a model that is being rewritten, evaluated on demand and kept with its index."""
 
+from surgeon.indexing.constants import Array
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, as_in_file
 from surgeon.indexing.scope import Scope
@@ -28,6 +29,11 @@ def columns_of(index: Index) -> Columns:
 
 class _Grown(Origin):
     """The source, and beside it every tensor that a rule has made by the time it is asked for."""
+
+    def constant(self, home: Scope, name: str) -> Array | None:
+        """As of the source, or what a rule has found it to be and written down."""
+        found = super().constant(home, name)
+        return home.live.fixed.get(name) if found is None and isinstance(home, _GrownScope) else found
 
     def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
         made = _GrownScope.beside(scope, parent)

@@ -22,6 +22,7 @@ from surgeon.splicing.tables import (
     attach,
     detach,
     drop_initializer,
+    fix,
     import_domain,
     liken,
     move,
@@ -139,6 +140,8 @@ class Splicer:
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if self._is_constant_now(scope, name, ref, names):
                 self.index.constants.forget()
+            if ref.kind == "constant" and fragment.constants[ref.key].like is None:
+                fix(scope, name, fragment.constants[ref.key].values)
         self._import_domains(scope, made)
         for function in fragment.functions:
             self.index.local.add(function)

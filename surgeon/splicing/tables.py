@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import TensorProto
 
+from surgeon.indexing.constants import Array
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 
@@ -138,6 +139,11 @@ def redirect(scope: Scope, old: str, new: str) -> list[Node]:
 def liken(scope: Scope, old: str, new: str) -> None:
     """Note that a tensor, whose readers read another, equals it: both are of the file."""
     scope._alike[old] = new
+
+
+def fix(scope: Scope, name: str, values: Array) -> None:
+    """Note what a tensor was found to be, whatever the inputs are."""
+    scope._fixed[name] = values
 
 
 def share(scope: Scope, instead: Mapping[str, str]) -> None:

@@ -1,8 +1,13 @@
 """Conditions that decide nothing: what goes, and what only looks as if it might."""
 
+import numpy as np
 import pytest
+from onnx import numpy_helper
+from surgeon.patterns.constant_folding import constant_folding
+from surgeon.patterns.duplicates import duplicate_nodes
 from surgeon.patterns.no_op_conditions import no_op_and, no_op_or, no_op_where
 
+import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "bool[n, m] x, float[n, m] a, float[n, m] b, float[k] short"
@@ -74,3 +79,16 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_what_was_computed_is_known_in_the_same_run():
+    """Of a constant that only running its nodes tells; the nodes that read it are another's by then."""
+    body = "z = Shape(a) e = Cos(zeros) f = Cos(zeros) g = Expand(f, z) c = Less(g, half) t = Where(c, a, b)"
+    model = graph(f"{body} y = Add(t, e)", "float[n, 2000] a, float[n, 2000] b", "float[n, 2000]")
+    for name, values in (("zeros", np.zeros(2000)), ("half", [0.5])):
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(values), name))
+    rules = [constant_folding, duplicate_nodes, no_op_where]
+    made, report = surgeon.rewrite(model, rules)
+    assert report.count("no_op_where") == 1
+    assert report.proved
+    assert surgeon.rewrite(made, rules)[1].outcome == "unchanged"
