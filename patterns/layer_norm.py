@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
+from ._axes import first_axis, from_axis, over_named_axes, scale_or_ones, spanning
 from ._numbers import for_epsilon, widened
 
 
@@ -70,9 +70,9 @@ def layer_norm(g: Graph, m: Layer) -> Tensor:
     first = first_axis(m.x, m.axes)
     same = m.axis is None or from_axis(m.x, m.axis)[0] == first
     require(same, "mean and mean of squares must be over the same axes")
-    require_spans(m.x, first, m.scale, m.bias)
+    scale, bias = (spanning(m.x, first, factor) for factor in (m.scale, m.bias))
     told = for_epsilon(g, m.x, m.epsilon)
-    return g.layer_normalization(told, scale_or_ones(m.x, m.scale, first), m.bias, axis=first, epsilon=m.epsilon)
+    return g.layer_normalization(told, scale_or_ones(m.x, scale, first), bias, axis=first, epsilon=m.epsilon)
 
 
 @layer_norm.on("decomposed")
