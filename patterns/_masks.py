@@ -52,7 +52,7 @@ def require_fits(m: Scores) -> None:
         sizes = (*[1] * (len(wanted) - mask.rank), *mask.shape)
         told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
         for name, own, size in zip(told, sizes, wanted, strict=False):
-            fits = own == 1 or is_as_large(own, size)
+            fits = own == 1 or is_as_large(own, size) or (not isinstance(own, int) and own.is_one_beside(size))
             require(fits, f"the mask has {own} {name} where the queries have {size}")
 
 

@@ -7,18 +7,25 @@ from ._conditions import Conditioned, choose, chosen
 
 
 class ScaledMask(Conditioned):
-    """Scores q·kᵀ with a mask, scaled, and `low`, which a condition may put in the place of some."""
+    """Scores q·kᵀ with a mask, scaled; `further` is added then, or a condition puts `low` in the place of some."""
 
     q: Tensor
     kt: Tensor
     mask: Tensor
     factor: float
+    further: Tensor | Any = None
     low: float | Any = None
 
 
 def behind_mask(g: Graph, m: ScaledMask) -> Tensor:
     """softmax((q·kᵀ + mask) · factor), as CodeGen has it."""
     return g.softmax(g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor), axis=-1)
+
+
+def before_mask(g: Graph, m: ScaledMask) -> Tensor:
+    """softmax((q·kᵀ + bias) · factor + mask), as Falcon has it with ALiBi."""
+    scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
+    return g.softmax(g.add(scaled, m.further), axis=-1)
 
 
 def before_condition(g: Graph, m: ScaledMask) -> Tensor:
@@ -35,15 +42,16 @@ def parted(g: Graph, m: ScaledMask) -> Tensor:
     return g.add(g.mul(g.matmul(q, m.kt), m.factor), g.mul(mask, m.factor))
 
 
-@rule(patterns=[behind_mask], target="any")
+@rule(patterns=[behind_mask, before_mask], target="any")
 def scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
     """Scale scores and mask one by one, so that an attention is found whose mask is added last.
 
     What: softmax((q·kᵀ + mask) · factor) as softmax(q·kᵀ · factor + mask · factor), for factors from 0 to 1, with which
-    no mask leaves its dtype.
+    no mask leaves its dtype; also where another mask is added last (Falcon with ALiBi, BROS).
     Numerics: rounding only.
     """
-    return g.softmax(parted(g, m), axis=-1)
+    scores = parted(g, m)
+    return g.softmax(scores if m.further is None else g.add(scores, m.further), axis=-1)
 
 
 @rule(patterns=[before_condition], target="any")

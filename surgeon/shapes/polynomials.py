@@ -100,6 +100,11 @@ class Expr:
             return False
         return all(other == whole or (isinstance(other, int) and other > 1) for other in call.args)
 
+    def is_one_beside(self, whole: "Size") -> bool:
+        """Whether it is the smaller of another size and of 1, so that it spreads to the other wherever that is."""
+        call = only_call(self)
+        return call is not None and call.kind == "min" and set(call.args) == {1, whole}
+
     def __str__(self) -> str:
         self._text = self._text or _spelled(self)
         return self._text

@@ -168,9 +168,19 @@ def parse(text: str) -> Size:
 
     try:
         tree = ast.parse(re.sub(r"[A-Za-z_][\w.]*(?:-[\w.]+)*", stand_in, text), mode="eval")
-        return _read(tree.body, {short: name for name, short in names.items()})
+        return _with_min(_read(tree.body, {short: name for name, short in names.items()}))
     except (SyntaxError, ValueError, SizeError, RecursionError):
         return symbol(text)  # a name that is no arithmetic
+
+
+def _with_min(size: Size) -> Size:
+    """n - max(a, b) as min(n - a, n - b): what a slice leaves, as `slice_size` has it; torch states the former."""
+    for monomial, coefficient in size.terms if isinstance(size, Expr) else ():
+        (atom, power), *more = monomial or ((None, 0),)
+        if isinstance(atom, Call) and atom.kind == "max" and (coefficient, power, more) == (-1, 1, []):
+            rest = size + of_atom(atom)
+            return size if isinstance(rest, Expr) and rest.calls else smallest(*(rest - item for item in atom.args))
+    return size
 
 
 def _read(node: ast.expr, names: Mapping[str, str]) -> Size:

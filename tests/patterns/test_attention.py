@@ -17,6 +17,11 @@ CONSTANTS = (
 SCORES = "a = MatMul(q, k) x = Mul(a, scale)"
 END = "p = Softmax<axis = -1>(x) y = MatMul(p, v)"
 MASKED = f"{SCORES.replace('x =', 'z =')} x = Add(z, m) {END}"
+BUFFER = (
+    "rs = Shape<start = 2, end = 3>(q) ts = Shape<start = 3, end = 4>(k) wide = Constant<value_ints = [64]>() "
+    "ra = Sub(one, rs) rb = Max(first, ra) ca = Sub(wide, ts) cb = Max(first, ca) axis = Constant<value_ints = [2]>() "
+    "bs = Slice(buffer, rb, all, one) bias = Slice(bs, cb, all, axis)"
+)
 GUARDED = MASKED.replace("y = MatMul(p, v)", "i = IsNaN(p) g = Where(i, zero, p) y = MatMul(g, v)")
 
 
@@ -64,6 +69,8 @@ FIRES = [
          graph(f"a = MatMul(q, k) x = Mul(a, o) {END}", f"{INPUTS}, float[4, 1, 1] o")),
     Case(attention, "a number of each head, and a mask, for the standard op", target="onnx",
          model=graph(f"a = MatMul(q, k) z = Mul(a, o) x = Add(z, m) {END}", f"{INPUTS}, float[4, 1, 1] o", 23)),
+    Case(attention, "a mask of one row, as a slice of a buffer leaves it where there is any, as MPT has it",
+         graph(f"{BUFFER} {MASKED.replace('Add(z, m)', 'Add(z, bias)')}", f"{INPUTS}, float[4, 1, 64] buffer")),
     Case(attention, "a sink for each head, the standard op", target="onnx",
          model=graph(SUNK, EIGHTS, 23, "float[b, 4, s, 8]")),
     Case(attention, "a sink for each row and no mask, the standard op", target="onnx",

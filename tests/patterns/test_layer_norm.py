@@ -56,7 +56,8 @@ FIRES = [
         layer_norm,
         "scale and bias with axes of one before",
         graph(
-            moments() + f"{ROOT} {AFFINE}", constants=FACTORS.replace("[4] s", "[1, 1, 4] s").replace("[4] b", "[1, 4] b")
+            moments() + f"{ROOT} {AFFINE}",
+            constants=FACTORS.replace("[4] s", "[1, 1, 4] s").replace("[4] b", "[1, 4] b"),
         ),
     ),
     Case(layer_norm, "axes as an input", graph(by_input()[0] + f"{ROOT} {AFFINE}", constants=by_input()[1], opset=18)),

@@ -20,6 +20,9 @@ def graph(body, output="float[b, 4, s, t] y", root=4):
 FIRES = [
     Case(scaled_mask, "divided behind the mask", graph(PLAIN)),
     Case(scaled_mask, "the mask added first", graph(PLAIN.replace("Add(a, m)", "Add(m, a)"))),
+    Case(scaled_mask, "another mask behind it", graph(f"{SCORES} w = Add(z, m) y = Softmax<axis = -1>(w)")),
+    Case([scaled_mask, attention], "an attention with a mask of each, as Falcon with ALiBi", graph(
+        f"{SCORES} w = Add(z, m) p = Softmax<axis = -1>(w) y = MatMul(p, v)", "float[b, 4, s, 8] y")),
     Case(hidden_scaled_mask, "some hidden by a condition behind it",
          graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)")),
     Case(hidden_scaled_mask, "others kept by it", graph(f"{SCORES} w = Where(c, z, low) y = Softmax<axis = -1>(w)")),
