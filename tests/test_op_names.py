@@ -77,11 +77,12 @@ LISTED = {
     "shapes.columns": (RULE, "Cast Concat Cos Div Expand Gather Mul Neg Sin Slice Split Tile Transpose"),
     "shapes.elements": (
         RULE,
-        "Add And Cast Concat ConstantOfShape CumSum Equal Expand Gather GatherND Identity Mul Neg Or Range Slice Sub "
-        "Transpose Trilu Where",
+        "Add And Cast Concat ConstantOfShape CumSum Equal Expand Gather GatherND Identity Mul Neg NonZero Or Range "
+        "Slice Sub Transpose Trilu Where",
     ),
     "shapes.elementwise": (RULE, "Pow"),
     "shapes.making": (RULE, "Upsample"),
+    "shapes.selecting": (RULE, "ConstantOfShape"),
     "shapes.sequences": (RULE, "SequenceAt SequenceConstruct SplitToSequence"),
     "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
@@ -90,8 +91,15 @@ def require_options(
     from surgeon.running.runtime import require_libraries
     from surgeon.verdicts.compare import require_tolerances
 
-    if seed < 0:
-        raise UsageError(f"The seed is {seed}: give a whole number of at least 0.")
+    if not _is_count(seed):
+        raise UsageError(f"The seed is {seed!r}: give a whole number of at least 0.")
+    if not isinstance(dims, Mapping) or not all(isinstance(size, Integral) for size in dims.values()):
+        raise UsageError(f"dims={dims!r} are no sizes; give numbers by name, as {{'batch': 2}}.")
+    tolerances = [one for one in (rtol, atol) if one is not None]
+    if not all(isinstance(one, (int, float)) for one in tolerances):
+        raise UsageError(f"Tolerances are numbers, as rtol=1e-4: {tolerances!r} are none.")
+    if not all(isinstance(path, (str, Path)) for path in inputs):
+        raise UsageError("Inputs are paths of .npz files or of folders of them; save arrays with numpy.savez first.")
     require_sizes(dims)
     require_tolerances(rtol, atol)
     if inputs and dims:
@@ -114,6 +122,17 @@ def require_check(check: str, known: Sequence[str], require_proof: bool) -> None
         raise UsageError(f"There is no check {check!r}; choose one of {', '.join(known)}.")
     if require_proof and check == "none":
         raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+
+
+def _is_count(number: object) -> bool:
+    """Whether a number is whole and at least 0."""
+    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
+
+
+def require_counts(expect: Mapping[str, int]) -> None:
+    """Raise UsageError for what does not say how often rules must fire."""
+    if not isinstance(expect, Mapping) or not all(_is_count(count) for count in expect.values()):
+        raise UsageError(f"expect={expect!r} says not how often rules fire: give numbers by name, as {{'gelu': 4}}.")
 
 
 def require_output(in_memory: bool, output: object, dry_run: bool) -> None:

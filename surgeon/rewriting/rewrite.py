@@ -18,7 +18,7 @@ from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, exported, is_in_memory
 from surgeon.matching.match import Match
-from surgeon.models.options import CHECKS, Check, CheckOptions, require_check, require_output
+from surgeon.models.options import CHECKS, Check, CheckOptions, require_check, require_counts, require_output
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.result import Report
@@ -162,6 +162,10 @@ class _Settings:
         require_output(in_memory, self.output, self.dry_run)
         if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
             raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
+        require_counts(self.expect)
+        for names in (self.choice.only, self.choice.skip):
+            if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+                raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
 
     def told_edit(self) -> dict[str, Any]:
         """How an edit before the rules is done."""

@@ -254,7 +254,7 @@ def _from_file(path: Path) -> ModuleType:
         done = True
     except RuleError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RuleError(f"Rule file {str(path)!r} cannot be read: {_told(path, error)}") from error
     finally:
         if not done:
@@ -262,7 +262,7 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _told(path: Path, error: Exception) -> str:
+def _told(path: Path, error: BaseException) -> str:
     """What went wrong while a rule file was run, in which line, and what to do where that can be told."""
     kind, text = type(error).__name__, str(error).rstrip(".")
     if isinstance(error, SyntaxError):  # which says its place itself; it may be that of a neighbour
@@ -274,6 +274,8 @@ def _told(path: Path, error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == os.path.realpath(path)]
     where = f" ({path.name}, line {lines[-1]})" if lines else ""
+    if text == "rule() takes 0 positional arguments but 1 was given":
+        return f"{kind}: {text}{where}; write @rule(patterns=[...]) in front of a function."
     unknown = re.fullmatch(r"rule\(\) got an unexpected keyword argument '(\w+)'", text)
     near = like(unknown[1], inspect.signature(decorator).parameters, 1) if unknown else []
     return f"{kind}: {text}{where}{f'; did you mean {near[0]}=?' if near else '.'}"
