@@ -178,3 +178,29 @@ def test_half_precision_gelu_passes():
     worst = report.sites[0].proof.worst
     assert worst.dtype == "float16"
     assert worst.rewritten.max_abs <= worst.original.max_abs + worst.allowed
+
+
+FEW = {
+    "where a lone number is the one it is compared with": (
+        "int64[1] x, float[1] u, float[1] v", "<int64 k = {5}> { t = Equal(x, k) y = Where(t, u, v) }", "float[1]",
+        lambda g, x, u, v: g.where(g.equal(x, np.int64(5)), u, v), lambda g, x, u, v: v),
+    "where a lone float is the one it is compared with": (
+        "float[1] x, float[1] u", "<float k = {0.5}> { t = Greater(x, k) y = Where(t, u, x) }", "float[1]",
+        lambda g, x, u: g.where(g.greater(x, 0.5), u, x), lambda g, x, u: g.where(g.greater_or_equal(x, 0.5), u, x)),
+    "at ties of a rounding, in a list": (
+        "float[n] x", "<float k = {0.5}> { t = Mul(x, k) y = Round(t) }", "float[n]",
+        lambda g, x: g.round(g.mul(x, 0.5)), lambda g, x: g.floor(g.add(g.mul(x, 0.5), 0.5))),
+    "between two constants of the replacement": (
+        "float[n] x", "{ y = Relu(x) }", "float[n]", lambda g, x: g.relu(x),
+        lambda g, x: g.where(g.and_(g.greater(x, 777.0), g.less(x, 778.0)), 0.0, g.max(x, 0.0))),
+    "for the string that it is compared with": (
+        "string[n] x", '<string k = {"abc"}> { y = Equal(x, k) }', "bool[n]",
+        lambda g, x: g.equal(x, g.literal(np.array("abc", dtype=object))), lambda g, x: g.not_(g.equal(x, x))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("inputs", "body", "output", "right", "wrong"), FEW.values(), ids=FEW)
+def test_wrong_at_a_single_number_of_few_elements(inputs, body, output, right, wrong):
+    """Where there is room for few of the numbers at which a region decides, they are tried one after the other."""
+    text = f'<ir_version: 9, opset_import: ["" : 19]> g ({inputs}) => ({output} y) {body}'
+    failing(onnx.parser.parse_model(text), rule(patterns=[right], target="any", name="wrong")(wrong), ep="any")

@@ -1,5 +1,6 @@
 """Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -15,8 +16,20 @@ from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.kinds import ANEW, BESIDE_BITS, HIDES_ALONE, SPOKEN_OF, TIES, TWINS, is_tried, name_of_kind
-from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, with_zeros
+from surgeon.sites.kinds import (
+    ANEW,
+    BESIDE_BITS,
+    HIDES_ALONE,
+    MOST_PINS,
+    PART_OF_PINS,
+    ROOM,
+    SPOKEN_OF,
+    TIES,
+    TWINS,
+    is_tried,
+    name_of_kind,
+)
+from surgeon.sites.pins import HALVES, LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, with_zeros
 from surgeon.sites.sizes import Setting
 
 
@@ -48,6 +61,14 @@ class Feeder:
         if values is Values.COUNTS and self._totals:
             return True
         return is_tried(self._plan, values, self._seed + turn, self._apart)
+
+    def pins_in_turn(self, setting: Setting) -> list[tuple[Values, int]]:
+        """More turns for the region's own constants, and for ties, where inputs of few elements hold few each."""
+        scalars = sum(math.prod(tensor.dims) == 1 for tensor in self._constants.values())
+        sizes = [math.prod(want.shape(self._sizes(setting))) for want in self._plan.wants if want.free]
+        room = min((max(size // PART_OF_PINS, 1) for size in sizes), default=MOST_PINS)
+        turns = -(-min(len(HALVES) * (scalars + 1), MOST_PINS) // room)
+        return [(Values.USUAL, number * ANEW + special) for number in range(1, turns) for special in (SPOKEN_OF, TIES)]
 
     def _is_beside_alone(self, values: Values) -> bool:
         """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""
@@ -106,7 +127,7 @@ class Feeder:
             feeds.update(self._made[shrunk])
         special = turn % ANEW if values is Values.USUAL else 0
         if special in (SPOKEN_OF, TIES):
-            most = self._largest_pin() if turn < ANEW else ROOMY_PIN
+            most = self._largest_pin() if turn < ANEW or setting.elements < ROOM else ROOMY_PIN
             small = self._counts.union(self._experiment.added)
             seed = self._seed + turn
             sprinkle(feeds, self._plan, self._constants, seed, most=most, small=small, ties=special == TIES)

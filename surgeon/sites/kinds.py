@@ -13,12 +13,14 @@ from surgeon.ops.records import likened, likened_node
 from surgeon.verdicts.magnitudes import reach
 
 TWINS, PART_OF_TWINS = 1, 1 / 8  # the turn of usual values of which some are alike in two inputs, and how many are
+ANEW = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
 # Turns of them in which one input of three holds them, and the others zeros and ones, among the zeros a whole row.
 BESIDE_BITS = (3, 9, 15)
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
+MOST_PINS, PART_OF_PINS = 32, 2  # how many of them, of how many elements each: at least every other stays as it is
 # At the first sizes, and at the others.
 FIRST = (
     *((Values.USUAL, turn) for turn in range(4)),
@@ -50,9 +52,7 @@ _LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes te
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
-MOST_PINS, PART_OF_PINS = 32, 2  # how many of them, of how many elements each: at least every other stays as it is
 ROOM = MOST_PINS * PART_OF_PINS
-ANEW = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
 OFTEN = tuple((Values.USUAL, turn * ANEW) for turn in range(1, 33))
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
@@ -69,9 +69,9 @@ def kinds_further(number: int, *, has_room: bool, has_one: bool) -> list[tuple[V
     has_room: for all the region's own constants, and integers of every magnitude.  has_one: some size is 1, where
     counts that do not fit several batches run.
     """
-    usual = (Values.USUAL, number * ANEW + (SPOKEN_OF if has_room else 0))
+    usual = [(Values.USUAL, number * ANEW + special) for special in ((SPOKEN_OF, TIES) if has_room else (0,))]
     limits, counts = [(Values.LIMITS, number)], [(Values.COUNTS, 0)]
-    return [usual, *(limits if has_room else ()), *(counts if has_one else ())]
+    return [*usual, *(limits if has_room else ()), *(counts if has_one else ())]
 
 
 def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from surgeon.inputs.inputs import InputPlan
-from surgeon.sites.kinds import MOST_PINS, PART_OF_PINS, PART_OF_TWINS
+from surgeon.sites.kinds import ANEW, MOST_PINS, PART_OF_PINS, PART_OF_TWINS
 
 Feeds = dict[str, np.ndarray]
 HALVES = (0.5, -0.5, 1.5, 2.5)
@@ -36,10 +36,11 @@ def sprinkle(
     Integers are given those of the scalars that are whole, and those one beside; all scalars first, where constants are
     compared with them.  Indices are given what the region itself speaks of, as far as their table goes.
 
-    An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
-    largest magnitude; with one, NaN is left out too.  small: constants of whose numbers none that is large is put:
-    those that the replacement alone has, as it overflows in one order of factors and not in another, and indices and
-    sizes, whose largest mean "to the end".
+    Of those for which there is no room, others come each time that the seed is `ANEW` further.
+
+    feeds: the inputs by name, replaced in place.  most: the largest magnitude; with one, NaN is left out too.  small:
+    constants of whose numbers none that is large is put: those that the replacement alone has, as it overflows in one
+    order of factors and not in another, and indices and sizes, whose largest mean "to the end".
     """
     scalars = [(name, float(number)) for name, tensor in constants.items() for number in _scalars(tensor)]
     numbers = [number for name, number in scalars if name not in small or abs(number) <= LARGE_PIN]
@@ -54,7 +55,7 @@ def sprinkle(
     beside = [number + by for number in steps if number.is_integer() for by in (-1, 1)]
     whole = [*beside, *numbers] if ties else [*numbers, *beside]
     random = np.random.default_rng(seed)
-    for want in plan.wants:
+    for turn, want in enumerate(plan.wants, seed // ANEW):
         if want.kind == "indices" and feeds[want.name].size:
             _point(feeds, want.name, numbers, random)
             continue
@@ -68,8 +69,9 @@ def sprinkle(
         flat = feeds[want.name].reshape(-1).copy()
         count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), flat.size)
         places = random.choice(flat.size, count, replace=False) if count else ()
-        for place, pin in zip(places, fitting, strict=False):
-            flat[place] = pin
+        # Others each time, and in each input: where there is room for few, all are met in turn.
+        for number, place in enumerate(places, turn * count):
+            flat[place] = fitting[number % len(fitting)]
         feeds[want.name] = flat.reshape(feeds[want.name].shape)
 
 

@@ -263,7 +263,7 @@ class Attempt:
             return FURTHER
         if has_run or self.experiment.brief:
             return OTHERS
-        return FIRST if setting.work <= COSTLY_WORK else COSTLY
+        return (*FIRST, *self._feeder.pins_in_turn(setting)) if setting.work <= COSTLY_WORK else COSTLY
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
