@@ -27,8 +27,9 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
     """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
 
     Nodes are matched by what they are and what is around them, not by their names; what differs alike in many sites is
-    told once.  Nothing is run: whether both compute the same is for surgeon compare.  Exit codes: 0 no difference but
-    names, 1 a difference, 2 bad input.  Example: surgeon diff before.onnx after.onnx
+    told once.  Nothing is run: whether both compute the same is for surgeon compare.  What models say of themselves
+    (metadata, producer, IR version) and of the shapes of inner tensors is not looked at.  Exit codes: 0 no difference
+    but names, 1 a difference, 2 bad input.  Example: surgeon diff before.onnx after.onnx
     """
     from surgeon.differing.diff import diff as run
 

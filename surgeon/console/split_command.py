@@ -47,7 +47,7 @@ def split(
 
     cuts = names(at, "NAME,...") if at is not None else ()
     if bool(cuts) == (settings["parts"] is not None):
-        raise UsageError("Say where to cut, with --at or with --parts.")
+        raise UsageError("Say where to cut, with --at or with --parts: one of the two.")
 
     tell_edit(
         lambda: run(source, output, at=cuts, **settings),

@@ -165,6 +165,8 @@ class ModelDraft(Editable):
         """Raise UsageError where the main graph has no tensor of this name, with the nearest names."""
         known = self.tensors()
         if name not in known:
+            if any(value.name == name for value in self.graph.output):
+                raise UsageError(f"Nothing makes {name!r}, an output of the model; mend it or export it again.")
             if name in self.taken():
                 raise UsageError(f"{name!r} is a tensor inside of a body; name one of the main graph.")
             raise UsageError(unknown("tensor", name, known))

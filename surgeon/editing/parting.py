@@ -83,6 +83,8 @@ class Parting:
         Raises UsageError where there are fewer nodes than parts.
         """
         count = len(self._nodes)
+        if count < 2:
+            raise UsageError(f"A model of {count} {'node' if count == 1 else 'nodes'} cannot be cut.")
         if not 2 <= parts <= count:
             raise UsageError(f"A model of {count:,} nodes cannot be cut into {parts} parts; give 2 to {count:,}.")
         weights = list(accumulate(self._weights(), initial=0.0))

@@ -242,7 +242,8 @@ class AppendTopK(_OfScores):
         size = None if shape is None else shape[axis]
         if self.k < 1 or (isinstance(size, int) and size < self.k):
             raise UsageError(
-                f"{self.output!r} holds {size} numbers along axis {axis}, and the best {self.k} are wanted."
+                f"{self.output!r} holds {size} numbers along axis {axis}, and the best {self.k} are wanted; "
+                f"give 1 to {size}, as in -k 1."
             )
         values, places = draft.fresh(f"{self.output}_values"), draft.fresh(f"{self.output}_indices")
 

@@ -284,7 +284,7 @@ def _form(group: Sequence[Example]) -> LearntForm:
 
 def _too_large(example: Example) -> UsageError:
     count, label = len(example.index.main.nodes), example.label
-    told = f"{label[:1].upper()}{label[1:]}"
+    told = label if "." in label else f"{label[:1].upper()}{label[1:]}"  # a file is called as it is
     return UsageError(f"{told} has {count} nodes, too many for one pattern; learn a part of it.")
 
 

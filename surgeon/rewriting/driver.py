@@ -111,8 +111,11 @@ class Driver:
             if len(self.log) == before:
                 break
         else:
-            names = ", ".join(dict.fromkeys(step.rule for step in self.log[-len(rules) :]))
-            raise RewriteError(f"Rules {names} found no end in {ROUNDS} rounds; run them one at a time to see which.")
+            who, how = "Rules {}", "run them one at a time to see which"
+            last = dict.fromkeys(step.rule for step in self.log[-len(rules) :])
+            if len(last) == 1:
+                who, how = "Rule {}", "give it a condition that spares what it writes itself"
+            raise RewriteError(f"{who.format(', '.join(last))} found no end in {ROUNDS} rounds; {how}.")
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
         """Where a rule would fire in a scope, without firing."""
