@@ -34,6 +34,20 @@ def before_condition(g: Graph, m: ScaledMask) -> Tensor:
     return g.softmax(chosen(g, m, scaled, m.low), axis=-1)
 
 
+class HiddenScores(Conditioned):
+    """Scores q·kᵀ, in the place of some of which a condition puts `low`, scaled then."""
+
+    q: Tensor
+    kt: Tensor
+    low: float
+    factor: float
+
+
+def behind_condition(g: Graph, m: HiddenScores) -> Tensor:
+    """softmax(q·kᵀ, some of them hidden, · factor), as Informer and GPT-J have it."""
+    return g.softmax(g.mul(chosen(g, m, g.matmul(m.q, m.kt), m.low), m.factor), axis=-1)
+
+
 def parted(g: Graph, m: ScaledMask) -> Tensor:
     """q·kᵀ · factor + mask · factor."""
     q, mask = m.q, m.mask
@@ -62,3 +76,15 @@ def hidden_scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
     Numerics: rounding only.
     """
     return g.softmax(choose(g, m, parted(g, m), m.low), axis=-1)
+
+
+@rule(patterns=[behind_condition], target="any")
+def scaled_hidden_scores(g: Graph, m: HiddenScores) -> Tensor:
+    """Scale scores before a condition hides some of them, so that an attention is found.
+
+    What: softmax(where(c, q·kᵀ, low) · factor) as softmax(where(c, q·kᵀ · factor, low · factor)), for factors from 0
+    to 1.
+    Numerics: rounding only.
+    """
+    require(0 < m.factor <= 1, "the number times one beyond 0 to 1 may leave its dtype")
+    return g.softmax(choose(g, m, g.mul(g.matmul(m.q, m.kt), m.factor), m.low * m.factor), axis=-1)

@@ -81,6 +81,7 @@ GROUPS = {
         "subtracted_mask",
         "scaled_mask",
         "hidden_scaled_mask",
+        "scaled_hidden_scores",
         "joined_windows",
         "joined_values",
         "turned_softmax",
