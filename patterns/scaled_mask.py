@@ -17,21 +17,24 @@ class ScaledMask(Conditioned):
     low: float | Any = None
 
 
+def scaled(g: Graph, m: ScaledMask) -> Tensor:
+    """(q·kᵀ + mask) · factor."""
+    return g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
+
+
 def behind_mask(g: Graph, m: ScaledMask) -> Tensor:
     """softmax((q·kᵀ + mask) · factor), as CodeGen has it."""
-    return g.softmax(g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor), axis=-1)
+    return g.softmax(scaled(g, m), axis=-1)
 
 
 def before_mask(g: Graph, m: ScaledMask) -> Tensor:
     """softmax((q·kᵀ + bias) · factor + mask), as Falcon has it with ALiBi."""
-    scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
-    return g.softmax(g.add(scaled, m.further), axis=-1)
+    return g.softmax(g.add(scaled(g, m), m.further), axis=-1)
 
 
 def before_condition(g: Graph, m: ScaledMask) -> Tensor:
     """The same, where a condition hides some of the scores then, as encoders of speech with relative places have it."""
-    scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
-    return g.softmax(chosen(g, m, scaled, m.low), axis=-1)
+    return g.softmax(chosen(g, m, scaled(g, m), m.low), axis=-1)
 
 
 class HiddenScores(Conditioned):

@@ -243,7 +243,7 @@ class AppendTopK(_OfScores):
         if self.k < 1 or (isinstance(size, int) and size < self.k):
             raise UsageError(
                 f"{self.output!r} holds {size} numbers along axis {axis}, and the best {self.k} are wanted; "
-                f"give 1 to {size}, as in -k 1."
+                "give 1 or more, and no more than it holds."
             )
         values, places = draft.fresh(f"{self.output}_values"), draft.fresh(f"{self.output}_indices")
 

@@ -12,10 +12,9 @@ import onnx
 from onnx import AttributeProto, helper
 
 from surgeon.file.model import Model
+from surgeon.file.values import Array
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import COPYING
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
 FOLD_DEPTH = 16

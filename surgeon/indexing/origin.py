@@ -4,7 +4,8 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 from surgeon.file.model import Address
-from surgeon.indexing.constants import Array, Constants
+from surgeon.file.values import Array
+from surgeon.indexing.constants import Constants
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 

@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
 import onnx
 from onnx import AttributeProto
 
 from surgeon.file.model import Address
 from surgeon.file.records import kind_record, node_record
+from surgeon.file.values import Array
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -118,7 +118,7 @@ class Scope:
         self._dropped_initializers: set[str] = set()
         self._shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
         self._alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
-        self._fixed: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}  # tensors that were computed, gone since or not
+        self._fixed: dict[str, Array] = {}  # tensors that were computed, gone since or not
         self._is_dropped = False
         if isinstance(proto, onnx.FunctionProto):
             self._inputs.update(proto.input)
@@ -139,7 +139,7 @@ class Scope:
         self.sparse: Mapping[str, onnx.SparseTensorProto] = self._sparse
         self.redirected: AbstractSet[Node] = self._redirected
         self.alike: Mapping[str, str] = self._alike
-        self.fixed: Mapping[str, np.ndarray[Any, np.dtype[Any]]] = self._fixed
+        self.fixed: Mapping[str, Array] = self._fixed
 
     @classmethod
     def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:

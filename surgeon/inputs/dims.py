@@ -7,6 +7,7 @@ A key that is an arithmetic expression of other keys (`past_len + seq_len`, `2*s
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import onnx
 
@@ -117,7 +118,9 @@ def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> Non
 
 
 def require_sizes(chosen: Mapping[str, int]) -> None:
-    """Raise UsageError for a chosen size below 0; 0 is that of an empty cache."""
+    """Raise UsageError for what are no sizes, and for one below 0; 0 is that of an empty cache."""
+    if not isinstance(chosen, Mapping) or not all(isinstance(size, Integral) for size in chosen.values()):
+        raise UsageError(f"dims={chosen!r} are no sizes; give numbers by name, as {{'batch': 2}}.")
     for name, size in chosen.items():
         if size < 0:
             raise UsageError(f"The dimension '{name}' is given the size {size}: give a whole number of at least 0.")

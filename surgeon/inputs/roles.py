@@ -20,8 +20,8 @@ from surgeon.ops.records import RECORDS, likened_node
 
 _RUNNING = 8  # what a running offset of which nothing else is known adds: assumed small
 _LONGEST_WAY = 8  # nodes between a number and the shape that tells it
-OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with
 _MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
+_OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with
 
 # By operator, slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or
 # takes for ever.
@@ -133,16 +133,16 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
         other = scopes.constant(place.scope, node.input[1 - slot])
         role.flags.add("compared" if other is not None else "measured")
         if other is not None and other.dtype.kind in "OSU":
-            role.words.extend([*(_text(item) for item in other.flat), *OTHER_WORDS])
+            role.words.extend([*map(_text, other.flat), *_OTHER_WORDS])
     if _sign(op, slot) < 0 and _is_one(scopes.constant(place.scope, node.input[1 - slot])):
         role.flags.update(("mask", "bit"))
     for attribute in node.attribute if op.words else ():
         if attribute.name in op.words:
-            role.words.extend(text.decode("utf-8", "replace") for text in attribute.strings)
+            role.words.extend(map(_text, attribute.strings))
 
 
 def _text(item: bytes | str) -> str:
-    """An element of a tensor of strings."""
+    """A string of an attribute or of a tensor."""
     return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
 
 

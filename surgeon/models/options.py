@@ -93,11 +93,6 @@ def require_options(
 
     if not _is_count(seed):
         raise UsageError(f"The seed is {seed!r}: give a whole number of at least 0.")
-    if not isinstance(dims, Mapping) or not all(isinstance(size, Integral) for size in dims.values()):
-        raise UsageError(f"dims={dims!r} are no sizes; give numbers by name, as {{'batch': 2}}.")
-    tolerances = [one for one in (rtol, atol) if one is not None]
-    if not all(isinstance(one, (int, float)) for one in tolerances):
-        raise UsageError(f"Tolerances are numbers, as rtol=1e-4: {tolerances!r} are none.")
     if not all(isinstance(path, (str, Path)) for path in inputs):
         raise UsageError("Inputs are paths of .npz files or of folders of them; save arrays with numpy.savez first.")
     require_sizes(dims)

@@ -68,36 +68,36 @@ def nearest(misses: Sequence[Mismatch]) -> list[Mismatch]:
 class Explainer:
     """Explains patterns of one rule on one model; edits nothing.
 
-    covered: nodes of places that are explained already, or where the rule fires.  far: how many roots were far from a
-    match, by the pattern and what they look like.
+    covered: nodes of places that are explained already, or where the rule fires.
     """
 
     index: Index
     rule: str
     covered: set[Node] = field(default_factory=set)
-    far: Counter[tuple[int, tuple[object, ...]]] = field(default_factory=Counter)
 
     def misses_at(
-        self,
-        compiled: Compiled,
-        scope: Scope,
-        roots: Iterable[Node],
-        accept: Accept | None = None,
-        has_fired: bool = False,
+        self, compiled: Compiled, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
     ) -> "list[Place]":
-        """The deepest miss at each root that no other explains already.  has_fired: as for `near_misses`."""
-        found: list[Place] = []
-        for root in roots:
-            best = self._attempt(compiled, root, accept) if root not in self.covered else None
-            if best is not None:
-                miss = told(self.rule, compiled.pattern, scope, root, best)
-                has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
-                miss = worth_telling(miss, root) if has_all else miss
-                self.far[id(compiled), looks(root)] += not (miss.near or best.is_whole)
-                if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
-                    self.covered.update(best.nodes)
-                found.append(Place(miss, best, root))
-        return found
+        """The deepest miss at each root that no other explains already."""
+        places = (self.miss_at(compiled, scope, root, accept) for root in roots)
+        return [place for place in places if place is not None]
+
+    def miss_at(
+        self, compiled: Compiled, scope: Scope, root: Node, accept: Accept | None = None, has_fired: bool = False
+    ) -> "Place | None":
+        """The deepest miss at one root; None where another explains it, or nothing stands against a match.
+
+        has_fired: as for `near_misses`.
+        """
+        best = self._attempt(compiled, root, accept) if root not in self.covered else None
+        if best is None:
+            return None
+        miss = told(self.rule, compiled.pattern, scope, root, best)
+        has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
+        miss = worth_telling(miss, root) if has_all else miss
+        if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
+            self.covered.update(best.nodes)
+        return Place(miss, best, root)
 
     def _attempt(self, compiled: Compiled, root: Node, accept: Accept | None) -> Deepest | None:
         """The deepest miss of a pattern at a node; None where it fits and may be rewritten."""
@@ -190,15 +190,20 @@ def near_misses(
     if not acceptance.runs(rule):
         return [Mismatch(rule.name, "", "", for_another(rule), rule.where, 0, kind="target", wanted=rule.ep or "")]
     found: list[Place] = []
+    far = Counter[tuple[int, tuple[object, ...]]]()  # roots that were far from a match, by pattern and looks
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
             if compiled.wild is not None and not fitting(scope, *compiled.wild):
                 continue  # nothing here is a placeholder of that kind
-            starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
-            likely = (root for root in starts if explainer.far[id(compiled), looks(root)] < FAR)
-            roots = islice(likely, max(0, (COUNTED if has_fired else TRIED) - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
-            found += explainer.misses_at(compiled, scope, roots, accept, has_fired)
+            starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
+            looked = ((root, (id(compiled), looks(root))) for root in starts)
+            likely = ((root, look) for root, look in looked if far[look] < FAR)
+            for root, look in islice(likely, max(0, (COUNTED if has_fired else TRIED) - len(found))):
+                place = explainer.miss_at(compiled, scope, root, accept, has_fired)
+                if place is not None:
+                    far[look] += not (place.miss.near or place.best.is_whole)
+                    found.append(place)
     return list(apart(found)) or list(islice(lacking(index, rule, target), 1))
 
 

@@ -1,6 +1,6 @@
 """The shapes of a model that is being rewritten, evaluated on demand and kept with its index."""
 
-from surgeon.indexing.constants import Array
+from surgeon.file.values import Array
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, as_in_file
 from surgeon.indexing.scope import Scope

@@ -176,10 +176,10 @@ def parse(text: str) -> Size:
 def _with_min(size: Size) -> Size:
     """n - max(a, b) as min(n - a, n - b): what a slice leaves, as `slice_size` has it; torch states the former."""
     for monomial, coefficient in size.terms if isinstance(size, Expr) else ():
-        (atom, power), *more = monomial or ((None, 0),)
-        if isinstance(atom, Call) and atom.kind == "max" and (coefficient, power, more) == (-1, 1, []):
-            rest = size + of_atom(atom)
-            return size if isinstance(rest, Expr) and rest.calls else smallest(*(rest - item for item in atom.args))
+        call = only_call(Expr(((monomial, 1),))) if monomial and coefficient == -1 else None
+        if call is not None and call.kind == "max":
+            rest = size + of_atom(call)
+            return size if isinstance(rest, Expr) and rest.calls else smallest(*(rest - item for item in call.args))
     return size
 
 

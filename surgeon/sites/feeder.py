@@ -20,8 +20,6 @@ from surgeon.sites.kinds import (
     ANEW,
     BESIDE_BITS,
     HIDES_ALONE,
-    MOST_PINS,
-    PART_OF_PINS,
     ROOM,
     SPOKEN_OF,
     TIES,
@@ -29,7 +27,7 @@ from surgeon.sites.kinds import (
     is_tried,
     name_of_kind,
 )
-from surgeon.sites.pins import HALVES, LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, with_zeros
+from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, turns_for, with_zeros
 from surgeon.sites.sizes import Setting
 
 
@@ -64,10 +62,9 @@ class Feeder:
 
     def pins_in_turn(self, setting: Setting) -> list[tuple[Values, int]]:
         """More turns for the region's own constants, and for ties, where inputs of few elements hold few each."""
-        scalars = sum(math.prod(tensor.dims) == 1 for tensor in self._constants.values())
-        sizes = [math.prod(want.shape(self._sizes(setting))) for want in self._plan.wants if want.free]
-        room = min((max(size // PART_OF_PINS, 1) for size in sizes), default=MOST_PINS)
-        turns = -(-min(len(HALVES) * (scalars + 1), MOST_PINS) // room)
+        sizes = self._sizes(setting)
+        least = min((math.prod(want.shape(sizes)) for want in self._plan.wants if want.free), default=ROOM)
+        turns = turns_for(self._constants, least)
         return [(Values.USUAL, number * ANEW + special) for number in range(1, turns) for special in (SPOKEN_OF, TIES)]
 
     def _is_beside_alone(self, values: Values) -> bool:

@@ -75,6 +75,12 @@ def sprinkle(
         feeds[want.name] = flat.reshape(feeds[want.name].shape)
 
 
+def turns_for(constants: Mapping[str, TensorProto], elements: int) -> int:
+    """About how often `sprinkle` has to put numbers into an input of so many elements for it to meet them all."""
+    scalars = sum(_scalars(tensor).size for tensor in constants.values())
+    return -(-min(len(HALVES) * (scalars + 1), MOST_PINS) // max(elements // PART_OF_PINS, 1))
+
+
 def _point(feeds: Feeds, name: str, numbers: Sequence[float], random: np.random.Generator) -> None:
     """Put whole numbers into indices, none beyond the largest that is there."""
     flat = feeds[name].reshape(-1).copy()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import TensorProto
 
-from surgeon.indexing.constants import Array
+from surgeon.file.values import Array
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 

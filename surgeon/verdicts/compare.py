@@ -223,6 +223,8 @@ class Spread:
 def require_tolerances(rtol: float | None, atol: float | None) -> None:
     """Raise UsageError for a tolerance that is negative, infinite or no number."""
     for name, value in (("rtol", rtol), ("atol", atol)):
+        if not isinstance(value, (int, float, type(None))):
+            raise UsageError(f"The tolerance {name} is {value!r}: give a number, as 1e-4.")
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise UsageError(f"The tolerance {name} is {value}: give a finite number of at least 0.")
 
