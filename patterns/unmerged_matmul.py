@@ -85,6 +85,8 @@ def are_batches(m: Merged) -> None:
     """All factors have the same axes before the last two, and these alone became one, and are several again."""
     whole = (m.a if m.y is None else m.y).shape
     require(whole is not None, "the shape of a factor or the result is unknown")
+    is_found = m.soft is not None and m.b is not None and isinstance(whole[0], int) and not isinstance(whole[1], int)
+    require(not is_found, "heads come before a free batch: as one axis they are an attention, apart they are none")
     for x, one in ((m.a, m.first), (m.b, m.second), (m.v, m.third)):
         if one is not None and x is not None:
             require(x.shape is not None, "the shape of a factor is unknown")
@@ -105,15 +107,12 @@ def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
     if m.b is not None:
         axes = list(range(m.a.rank))
         b = m.b if m.turned is None else g.transpose(m.b, perm=[*axes[:-2], axes[-1], axes[-2]])
-        made = times(g, g.matmul(times(g, made, m.left), times(g, b, m.right)), m.scale)
+        made = made if m.left is None else g.mul(made, m.left)
+        made = g.matmul(made, b if m.right is None else g.mul(b, m.right))
+        made = made if m.scale is None else g.mul(made, m.scale)
         made = made if m.bias is None else g.add(made, parted(g, m.bias, list(m.a.shape[:-2])))
     if m.soft is not None:
         made = g.softmax(made if m.wide is None else g.cast(made, to=m.wide), axis=-1)
         made = made if m.narrow is None else g.cast(made, to=m.narrow)
         made = made if m.v is None else g.matmul(made, m.v)
     return with_one_batch(g, made) if m.y is None else made
-
-
-def times(g: Graph, x: Tensor, number: float | None) -> Tensor:
-    """x times a number, if there is one."""
-    return x if number is None else g.mul(x, number)

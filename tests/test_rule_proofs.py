@@ -83,6 +83,7 @@ BY_EXPORTS = {
     "joined_windows",
     "joined_condition",
     "hidden_scaled_mask",
+    "multiplied_mask",  # zeros and ones, which are not made up
     "rotary_of_rows",
     "rotary_partial",
     "einsum",

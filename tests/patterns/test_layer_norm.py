@@ -205,6 +205,20 @@ FIRES = [
     ),
     Case(
         layer_norm_channels_first,
+        "a scale without a bias, as in lucidrains' networks",
+        graph(moments("[1]") + f"{ROOT} y = Mul(s, n)", head=PICTURE, constants=CHANNELS),
+    ),
+    Case(
+        layer_norm_channels_first,
+        "the scale before the quotient, as Conv-TasNet has it",
+        graph(
+            moments("[1]") + "a = Add(v, e) q = Sqrt(a) k = Mul(s, d) n = Div(k, q) y = Add(n, b)",
+            head=PICTURE,
+            constants=CHANNELS,
+        ),
+    ),
+    Case(
+        layer_norm_channels_first,
         "of a sequence, below opset 17",
         graph(
             moments("[1]") + f"{ROOT} {AFFINE}",

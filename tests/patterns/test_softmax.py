@@ -1,7 +1,7 @@
 """The Softmax and LogSoftmax rules: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.softmax import log_softmax, softmax
+from surgeon.patterns.softmax import log_softmax, shifted_softmax, softmax
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph
@@ -9,6 +9,7 @@ from tests.patterns.activations import F16, F64, graph
 LAST = "<int64[1] last = {-1}>"
 EXP = "m = ReduceMax<axes = [-1], keepdims = 1>(x) d = Sub(x, m) e = Exp(d)"
 DYNAMO = "m = ReduceMax<keepdims = 1>(x, last) d = Sub(x, m) e = Exp(d)"
+SHIFTED, SHIFTED_DYNAMO = (made.removesuffix(" e = Exp(d)") for made in (EXP, DYNAMO))
 CUBE = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"
 
 # fmt: off
@@ -31,6 +32,11 @@ FIRES = [
     Case(softmax, "back to primitives", target="decomposed", model=graph("y = Softmax<axis = 1>(x)", head=CUBE)),
     Case(softmax, "opset 11 back to primitives", target="decomposed",
          model=graph("y = Softmax<axis = 2>(x)", head=CUBE, opset=11)),
+    Case(shifted_softmax, "TorchScript's amax taken off", graph(f"{SHIFTED} y = Softmax<axis = -1>(d)")),
+    Case(shifted_softmax, "dynamo's", graph(f"{SHIFTED_DYNAMO} y = Softmax<axis = -1>(d)", LAST, opset=18)),
+    Case(shifted_softmax, "the axis from the front", graph(f"{SHIFTED} y = Softmax<axis = 1>(d)")),
+    Case(shifted_softmax, "an inner axis", graph(
+        "m = ReduceMax<axes = [-2]>(x) d = Sub(x, m) y = Softmax<axis = 1>(d)", head=CUBE)),
     Case(log_softmax, "log(softmax(x))", graph("s = Softmax<axis = -1>(x) y = Log(s)")),
     Case(log_softmax, "log(softmax(x)) over an inner axis", graph("s = Softmax<axis = 1>(x) y = Log(s)", head=CUBE)),
     Case(log_softmax, "TorchScript by hand",
@@ -63,6 +69,10 @@ SPARES = [
          model=graph(f"{EXP} s = ReduceSum<keepdims = 1>(x, last) y = Div(e, s)", LAST)),
     Case(log_softmax, "without the maximum: -inf beside an infinity, where LogSoftmax is NaN", why="",
          model=graph("l = ReduceLogSumExp<axes = [-1], keepdims = 1>(x) y = Sub(x, l)")),
+    Case(shifted_softmax, "the maximum over another axis", why="over other axes than the softmax",
+         model=graph("m = ReduceMax<axes = [0], keepdims = 1>(x) d = Sub(x, m) y = Softmax<axis = -1>(d)")),
+    Case(shifted_softmax, "the least number taken off", why="there is no ReduceMax",
+         model=graph("m = ReduceMin<axes = [-1], keepdims = 1>(x) d = Sub(x, m) y = Softmax<axis = -1>(d)")),
     Case(log_softmax, "a double", why="of doubles", model=graph("s = Softmax<axis = -1>(x) y = Log(s)", head=F64)),
     Case(log_softmax, "log of a softmax that flattens", why="below opset 13",
          model=graph("s = Softmax<axis = 1>(x) y = Log(s)", head=CUBE, opset=11)),
