@@ -80,3 +80,9 @@ def scale_or_ones(x: Tensor, scale: Tensor | Array | None, first: int) -> Tensor
     found = x.shape[first:]
     require(all(isinstance(size, int) for size in found), "the sizes of the axes must be known, to make ones")
     return np.ones(found, x.dtype)
+
+
+def is_as_large(size: Any, whole: Any) -> bool:
+    """Whether a size is another wherever the model runs, where both stand for one axis."""
+    pairs = ((size, whole), (whole, size))
+    return bool(size == whole or any(not isinstance(one, int) and one.is_cut_of(other) for one, other in pairs))

@@ -11,6 +11,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
+from ._axes import is_as_large
 from ._conditions import choose
 from ._scores import Scores
 
@@ -35,12 +36,6 @@ def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
     seen = np.zeros((), dtype) if m.mask is None else parts.pop(0)
     made = choose(g, m, seen, put)
     return g.add(made, *parts) if parts else made
-
-
-def is_as_large(size: Any, whole: Any) -> bool:
-    """Whether a size is another wherever the model runs, where both stand for one axis."""
-    pairs = ((size, whole), (whole, size))
-    return bool(size == whole or any(not isinstance(one, int) and one.is_cut_of(other) for one, other in pairs))
 
 
 def require_fits(m: Scores) -> None:

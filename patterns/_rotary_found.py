@@ -6,6 +6,7 @@ import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from surgeon import Graph, Tensor, require
+from ._axes import is_as_large
 from ._rotary import Rotary, Table
 from ._rotary_tables import are_of_one_turn, halved, sizes_of_table
 
@@ -60,7 +61,7 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
     one, axis = halved(g, table, m.axis), 0 if is_apart else rows
     made = laid(g, one, len(sizes) + 1, (batch, in_one(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
-    sides = ((0, batch in (1, m.sizes[0])), (rows, count == m.sizes[rows]))
+    sides = ((0, batch in (1, m.sizes[0])), (rows, is_as_large(count, m.sizes[rows])))
     if not all(is_there for _, is_there in sides):  # for one of all, or as many, which only the model's inputs may tell
         x = heads_of(g, m)
         made = g.spread(made, [*(1 if is_there else g.size_of(x, at + axes - 3) for at, is_there in sides), 1])

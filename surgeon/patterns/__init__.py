@@ -78,6 +78,7 @@ GROUPS = {
         "joined_condition",
         "chained_conditions",
         "fixed_reshape",
+        "copied_rows",
         "multiplied_mask",
         "subtracted_mask",
         "scaled_mask",
