@@ -27,25 +27,6 @@ def cut_along_an_axis(g: Graph, m: OneProjection) -> Any:
     return attend(g, m, *found)
 
 
-def cut_rows_first(g: Graph, m: OneProjection) -> Any:
-    """The same, of one projection that has the rows before the batch, as torch.nn.MultiheadAttention makes it.
-
-    The projection [rows, batch, columns] is split into [1, rows, batch, 3, columns] and turned to [3, rows, batch, 1,
-    columns].  Each part is split into [rows, batch · heads, columns] and turned to heads; keys perhaps twice.
-    """
-    rows = g.reshaped(linear(g, m.x, m.whole))
-    m.lifted = g.any_of(g.unsqueeze(rows, [0]), rows)
-    turned = g.transpose(m.lifted, perm=[3, 1, 2, 0, 4])
-    found = []
-    for place, part in enumerate(parts_of(m)):
-        part.split = g.reshaped(g.gather(g.any_of(g.squeeze(turned, [-2]), g.squeeze(turned, [3])), place, axis=0))
-        part.apart = g.reshaped(g.transpose(part.split, perm=[1, 0, 2]))
-        part.turned = g.reshaped(g.transpose(part.split, perm=[1, 2, 0]))
-        part.joined = g.any_of(g.joined_heads(part.apart), g.reshaped(g.transpose(part.turned, perm=[0, 3, 1, 2])))
-        found.append(g.any_of(part.joined, part.apart))
-    return attend(g, m, *found)
-
-
 def by_three(g: Graph, m: ThreeProjections) -> Any:
     """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
     k, v = (maybe_apart(g, part, linear(g, m.x, part)) for part in (m.k, m.v))

@@ -34,8 +34,8 @@ def biases(made: Sequence[Projection], dtype: Any) -> Array:
     return np.concatenate(found)
 
 
-def whole(g: Graph, m: Layer, made: Sequence[Projection], sizes: Sequence[int], x: Tensor) -> Any:
-    """com.microsoft::Attention of x and its projections, of so many columns for queries, keys and values."""
+def whole(g: Graph, m: Layer, made: Sequence[Projection], sizes: Sequence[int]) -> Any:
+    """com.microsoft::Attention of the projections of x, of so many columns for queries, keys and values."""
     attributes = dict(m.attributes)
     heads = attributes["num_heads"]
     require(sizes[0] == sizes[1], "queries and keys have different numbers of columns")
@@ -47,6 +47,6 @@ def whole(g: Graph, m: Layer, made: Sequence[Projection], sizes: Sequence[int], 
         require(isfinite(scale) and np.float32(scale) != 0, "a scale of 0 means another to ONNX Runtime")
         attributes["scale"] = scale
     packed = g.literal(biases(made, m.x.dtype))  # also where all are zeros: the CPU's kernel needs them
-    rows = None if m.mask is None else g.size_of(x, 1)
+    rows = None if m.mask is None else g.size_of(m.x, 1)
     bias = m.bias if rows is None else g.spread(m.mask, [1, 1, rows, rows])
-    return g.ms_attention(x, weights(g, made), packed, attention_bias=bias, **attributes)
+    return g.ms_attention(m.x, weights(g, made), packed, attention_bias=bias, **attributes)

@@ -13,14 +13,12 @@ parts_of = attrgetter("q", "k", "v")
 class Part(Captures):
     """Queries, keys or values, and the heads that they come as.
 
-    split: heads behind the rows, in one axis with the batch where rows
-    come first.  apart, turned: heads before the rows, or before columns and these.  joined: these as rows again.
+    split: heads behind the rows.  apart: heads before them.  joined: these as rows again.
     """
 
     made: Tensor | Any = dims(".batch .rows columns", default=None)
-    split: Tensor | Any = dims("batch rows heads size", "rows _ size", default=None)
+    split: Tensor | Any = dims("batch rows heads size", default=None)
     apart: Tensor | Any = dims("batch heads rows size", default=None)
-    turned: Tensor | Any = dims("batch heads size rows", default=None)
     joined: Tensor | Any = dims("batch rows heads*size", default=None)
     batch: Any = None
     rows: Any = None
@@ -58,14 +56,13 @@ class Layer(Captures):
 
 
 class OneProjection(Layer):
-    """Attention of parts of one projection.  five, lifted: that in an axis of three, behind the rows or the batch."""
+    """Attention of parts of one projection.  five: that in an axis of three, behind the rows."""
 
     whole: Projection
     q: Part
     k: Part
     v: Part
     five: Tensor | Any = dims("batch rows 3 _ _", default=None)
-    lifted: Tensor | Any = dims("1 batch rows 3 _", default=None)
 
 
 class ThreeProjections(Layer):
@@ -108,9 +105,9 @@ def maybe_apart(g: Graph, m: Part, rows: Tensor) -> Tensor:
     return g.any_of(rows, m.apart)
 
 
-def require_heads(m: Layer, parts: Sequence[Part], batch: Any, rows: Any) -> None:
-    """Parts of so many batches and rows, which come as heads of the attention where they come as heads."""
+def require_heads(m: Layer, parts: Sequence[Part]) -> None:
+    """Parts of all batches and rows, which come as heads of the attention where they come as heads."""
     for part, told in zip(parts, NAMES, strict=True):
-        is_split = part.heads in (None, m.attributes["num_heads"]) and part.batch in (None, batch)
+        is_split = part.heads in (None, m.attributes["num_heads"]) and part.batch in (None, m.batch)
         require(is_split, f"the {told} are not split into the attention's heads")
-        require(part.rows in (None, rows), f"the {told} have {part.rows} rows, a number that the exporter wrote")
+        require(part.rows in (None, m.rows), f"the {told} have {part.rows} rows, a number that the exporter wrote")

@@ -3,12 +3,12 @@
 from typing import Any
 
 from surgeon import Graph, rule
-from ._cuts import by_three, cut_along_an_axis, cut_in_three, cut_rows_first
+from ._cuts import by_three, cut_along_an_axis, cut_in_three
 from ._packed import whole
 from ._projections import OneProjection, ThreeProjections, parts_of, require_heads
 
 
-@rule(patterns=[cut_in_three, cut_along_an_axis, cut_rows_first])
+@rule(patterns=[cut_in_three, cut_along_an_axis])
 def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     """Fuse an attention and the projection that its queries, keys and values are cut out of into Attention.
 
@@ -20,14 +20,10 @@ def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     torch's encoder layers at 128 rows and in GPT-2 at 512.  The kernel makes a product for each sequence and head, so
     eight sequences of 64 rows take up to 3 % more in GPT-2, and as long in torch's layers.
     """
-    x, parts, batch, rows = m.x, parts_of(m), m.batch, m.rows
-    sizes = [m.whole.columns // 3] * 3
-    if m.lifted is not None:
-        x, batch, rows = g.transpose(x, perm=[1, 0, 2]), rows, batch
-    elif m.five is None:
-        sizes = [part.columns for part in parts]
-    require_heads(m, parts, batch, rows)
-    return whole(g, m, [m.whole], sizes, x)
+    parts = parts_of(m)
+    sizes = [part.columns for part in parts] if m.five is None else [m.whole.columns // 3] * 3
+    require_heads(m, parts)
+    return whole(g, m, [m.whole], sizes)
 
 
 @rule(patterns=[by_three], ep="cuda")
@@ -43,5 +39,5 @@ def attention_of_three_projections(g: Graph, m: ThreeProjections) -> Any:
     MultiHeadAttention behind three products (ONNX Runtime 1.31, one thread, 32 to 512 rows: 1 % less to 3 % more).
     """
     parts = parts_of(m)
-    require_heads(m, parts, m.batch, m.rows)
-    return whole(g, m, parts, [part.columns for part in parts], m.x)
+    require_heads(m, parts)
+    return whole(g, m, parts, [part.columns for part in parts])

@@ -4,8 +4,8 @@ from math import prod
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
+from ._axes import is_as_large
 from ._letters import Alone, Parts, Product, parts_of, terms_of, written_out
-from ._masks import is_as_large
 
 KINDS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "uint64")  # that MatMul takes
 Sizes = dict[str, Any]

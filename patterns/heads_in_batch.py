@@ -1,0 +1,83 @@
+"""Heads that are part of the batch of an attention, which knows one head only."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, dims, require, rule
+from .rows_first import swapped
+
+
+class Part(Captures):
+    """Queries, keys or values x before their heads became part of the batch: in one, behind the rows or before them."""
+
+    x: Tensor = dims("rows _ columns", "_ rows heads size")
+    one: Tensor | Any = dims("rows _ size", default=None)
+    merged: Tensor = dims("_ rows size")
+    size: int
+    heads: int = 0
+    columns: int = 0
+
+    @property
+    def number(self) -> int:
+        """How many heads there are."""
+        return self.heads or self.columns // self.size
+
+
+class Merged(Captures):
+    """MultiHeadAttention of one head, whose batch is one of batches and heads, how these part, and what it becomes."""
+
+    q: Part
+    k: Part
+    v: Part
+    bias: Tensor | Any = dims("_ 1 _ _", default=None)
+    moved: Tensor | Any = None
+    y: Tensor
+    scale: float
+
+
+def attention(g: Graph, m: Merged) -> Tensor:
+    """The attention of merged batches."""
+    parts = (m.q.merged, m.k.merged, m.v.merged)
+    return g.ms_multi_head_attention(*parts, attention_bias=m.bias, num_heads=1, scale=m.scale)
+
+
+def behind_rows(g: Graph, m: Merged) -> Tensor:
+    """Heads of rows that come before the batch, as torch.nn.MultiheadAttention has them if it gives its weights too."""
+    for part in (m.q, m.k, m.v):
+        part.one = g.reshaped(part.x)
+        part.merged = swapped(g, part.one)
+    m.y = g.reshaped(swapped(g, attention(g, m)))
+    return m.y
+
+
+def before_batch(g: Graph, m: Merged) -> Tensor:
+    """Heads that come before the batch, as in the first code of transformers for PyTorch and FastSpeech."""
+    for part in (m.q, m.k, m.v):
+        part.merged = g.reshaped(g.transpose(part.x, perm=[2, 0, 1, 3]))
+    m.moved = g.reshaped(attention(g, m))
+    m.y = g.transpose(m.moved, perm=[1, 2, 0, 3])
+    return m.y
+
+
+@rule(patterns=[behind_rows, before_batch])
+def heads_in_batch(g: Graph, m: Merged) -> Tensor:
+    """Let MultiHeadAttention know the heads that are part of its batch, so that they are not moved there.
+
+    What: MultiHeadAttention of one head over [batch · heads, rows, size], where each batch has its heads beside each
+    other, or each head its batches, before it and behind it.
+    Numerics: none.
+    """
+    heads, is_first = m.q.number, m.moved is not None
+    require(heads == m.k.number == m.v.number, "queries, keys and values have different numbers of heads")
+    q, k, v = (g.reshape(x, [0, 0, -1]) if is_first else swapped(g, x) for x in (m.q.x, m.k.x, m.v.x))
+    bias = m.bias
+    if bias is not None:
+        apart = g.reshape(bias, [heads, -1, 0, 0] if is_first else [-1, heads, 0, 0])
+        bias = g.transpose(apart, perm=[1, 0, 2, 3]) if is_first else apart
+    made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, num_heads=heads, scale=m.scale)
+    width = heads * m.v.size
+    if is_first:
+        require(m.moved.shape[0] == heads, "heads and batches are taken apart another way")
+        return g.reshape(made, [0, 0, heads, m.v.size])
+    require(m.y.shape is not None and m.y.shape[-1] == width, "the heads are not joined behind the attention")
+    made = swapped(g, made)
+    return made if m.y.rank == 3 else g.reshape(made, [-1, width])

@@ -1,0 +1,93 @@
+"""Linear layers between transposes that swap rows and batch, which meet when they are moved through."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, dims, require, rule
+from .rows_first import swapped
+
+
+class Linear(Captures):
+    """x @ w + b with as many axes as x (y), perhaps as a Gemm of a matrix (flat)."""
+
+    x: Tensor = dims("_ _ inner")
+    w: Tensor = dims("_ _")
+    b: Tensor | Any = dims("_", default=None)
+    flat: Tensor | Any = dims("_ inner", default=None)
+    y: Tensor = dims("_ _ _")
+    turned: int = 0
+    inner: Any
+
+
+def linear(g: Graph, m: Linear, x: Tensor) -> Tensor:
+    """x @ w + b, as MatMul, or as Gemm of a matrix with a bias of its own or one added behind."""
+    product = g.matmul(x, m.w)
+    m.flat = g.reshaped(x)
+    made = g.reshaped(g.any_of(g.gemm(m.flat, m.w, m.b, transB=m.turned), g.gemm(m.flat, m.w, transB=m.turned)))
+    m.y = g.any_of(g.add(product, m.b), product, g.add(made, m.b), made)
+    return m.y
+
+
+def between(g: Graph, m: Linear) -> Tensor:
+    """A linear layer between two transposes."""
+    return swapped(g, linear(g, m, swapped(g, m.x)))
+
+
+@rule(patterns=[between], target="any")
+def swapped_linear(g: Graph, m: Linear) -> Tensor:
+    """Leave out two transposes around a linear layer, which does the same for each row, whatever their order.
+
+    What: rows and batch that change places before x @ w + b and back behind it, as MatMul or Gemm.
+    Numerics: rounding only.
+    """
+    return written(g, m, m.x)
+
+
+def ahead(g: Graph, m: Linear) -> Tensor:
+    """A linear layer before a transpose."""
+    return swapped(g, linear(g, m, m.x))
+
+
+@rule(patterns=[ahead], target="any")
+def swapped_input(g: Graph, m: Linear) -> Tensor:
+    """Swap rows and batch before a linear layer instead of behind it, where it makes more columns than it takes.
+
+    What: as `swapped_linear`, of a tensor that has rows first itself.
+    Numerics: rounding only.
+    """
+    columns = m.y.shape[-1]
+    fits = isinstance(columns, int) and isinstance(m.inner, int) and columns > m.inner
+    require(fits, "the layer is not known to make more columns than it takes")
+    return written(g, m, swapped(g, m.x))
+
+
+def written(g: Graph, m: Linear, x: Tensor) -> Tensor:
+    """x @ w + b, with the weights as they are."""
+    require(m.w.dtype == m.x.dtype, "the weights have another dtype")
+    made = g.matmul(x, g.transpose(m.w, perm=[1, 0]) if m.turned else m.w)
+    return made if m.b is None else g.add(made, m.b)
+
+
+class Parts(Captures):
+    """Parts of x along its last axis, whose other axes all move alike."""
+
+    x: Tensor
+
+
+def in_three(g: Graph, m: Parts) -> tuple[Tensor, ...]:
+    """Three parts."""
+    return tuple(swapped(g, part) for part in g.cut(m.x, 3, -1))
+
+
+def in_two(g: Graph, m: Parts) -> tuple[Tensor, ...]:
+    """Two."""
+    return tuple(swapped(g, part) for part in g.cut(m.x, 2, -1))
+
+
+@rule(patterns=[in_three, in_two], target="any")
+def swapped_parts(g: Graph, m: Parts) -> Any:
+    """Swap rows and batch of a tensor once, instead of those of all of its parts.
+
+    What: Transposes of all equal parts that a tensor is cut into along its columns.
+    Numerics: none.
+    """
+    return g.cut(swapped(g, m.x), m.output_count, -1)
