@@ -110,4 +110,3 @@ def require_heads(m: Layer, parts: Sequence[Part]) -> None:
     for part, told in zip(parts, NAMES, strict=True):
         is_split = part.heads in (None, m.attributes["num_heads"]) and part.batch in (None, m.batch)
         require(is_split, f"the {told} are not split into the attention's heads")
-        require(part.rows in (None, m.rows), f"the {told} have {part.rows} rows, a number that the exporter wrote")
