@@ -67,13 +67,14 @@ class Moved(Captures):
 
 
 class OfMoved(Captures):
-    """Attention of such heads.  guarded: what it makes, if NaN becomes 0."""
+    """Attention of such heads.  guarded: what it makes, if NaN becomes 0.  back: how its heads are moved behind it."""
 
     q: Moved
     k: Moved
     v: Moved
     mask: Tensor | Any = None
     guarded: Tensor | Any = None
+    back: list[int]
     attributes: dict[str, Any]
 
 
@@ -87,7 +88,7 @@ def of_moved_heads(g: Graph, m: OfMoved) -> Tensor:
     """Attention of heads that are moved to the front, and back behind it."""
     values = g.heads_first(m.v.x)
     made = m.guarded = g.attention(moved(g, m.q), moved(g, m.k), values, m.mask, **m.attributes)
-    return g.heads_first(g.any_of(g.nan_to_zero(m.guarded), made))
+    return g.transpose(g.any_of(g.nan_to_zero(m.guarded), made), perm=m.back)
 
 
 def rows_of(g: Graph, m: Moved) -> Tensor:
@@ -106,7 +107,9 @@ def attention_of_rows(g: Graph, m: OfMoved) -> Tensor:
     and back.
     Numerics: none.
     """
+    require(m.back in ([0, 2, 1, 3], [2, 0, 1, 3]), "the heads are not moved behind the rows")
     numbers = {"q_num_heads": m.q.heads, "kv_num_heads": m.k.heads}
     ours, keys, values = (rows_of(g, part) for part in (m.q, m.k, m.v))
     made = g.attention(ours, keys, values, m.mask, **{**m.attributes, **numbers})
-    return g.reshape(made if m.guarded is None else g.nan_to_zero(made), [0, 0, m.q.heads, m.v.columns])
+    heads = g.reshape(made if m.guarded is None else g.nan_to_zero(made), [0, 0, m.q.heads, m.v.columns])
+    return heads if m.back[0] == 0 else g.transpose(heads, perm=[1, 0, 2, 3])

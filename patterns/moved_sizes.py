@@ -35,14 +35,16 @@ def size_of_transposed(
     What: Slice of one element, or Gather, of Shape(Transpose(x)): the size of x on the axis that is moved there.
     Numerics: none.
     """
-    return read(g, x, perm[one_place(len(perm), start, stop, index)], index)
-
-
-def one_place(rank: int, start: list[int] | None, stop: list[int] | None, index: Constant | None) -> int:
-    """The place of the one size that a slice or an index leaves of a shape."""
     if index is not None:
         require(index.values.size == 1, "more than one size is read")
-        return int(index.values.reshape(-1)[0]) % rank
+        axis = perm[int(index.values.reshape(-1)[0])]
+        return g.gather(g.shape(x), np.full(index.values.shape, axis, index.values.dtype), axis=0)
+    axis = perm[one_place(len(perm), start, stop)]
+    return g.size_of(x, axis)
+
+
+def one_place(rank: int, start: list[int] | None, stop: list[int] | None) -> int:
+    """The place of the one size that a slice leaves of a shape."""
     require(bool(start and stop), "the slice is unknown, or of a scalar's shape")
     first: int
     first, last = (place + rank if place < 0 else place for place in (*(start or ()), *(stop or ())))
@@ -50,38 +52,19 @@ def one_place(rank: int, start: list[int] | None, stop: list[int] | None, index:
     return first
 
 
-def read(g: Graph, x: Tensor, axis: int, index: Constant | None) -> Tensor:
-    """The size of x on an axis, in the shape that the index had if there was one."""
-    if index is None:
-        return g.size_of(x, axis)
-    return g.gather(g.shape(x), np.full(index.values.shape, axis, index.values.dtype), axis=0)
-
-
 def sliced_reshaped(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> Tensor:
     """One size of a reshaped tensor, on an axis of its own."""
     return one_size(g, g.capture("y", g.shared(g.reshaped(x))), start, stop)
 
 
-def gathered_reshaped(g: Graph, x: Tensor, index: Constant) -> Tensor:
-    """One size of a reshaped tensor."""
-    return g.gather(g.shared(g.shape(g.capture("y", g.shared(g.reshaped(x))))), index, axis=0)
-
-
-@rule(patterns=[sliced_reshaped, gathered_reshaped], target="any", opset=10)
-def size_of_reshaped(
-    g: Graph,
-    x: Tensor,
-    y: Tensor,
-    start: list[int] | None = None,
-    stop: list[int] | None = None,
-    index: Constant | None = None,
-) -> Tensor:
+@rule(patterns=[sliced_reshaped], target="any", opset=10)
+def size_of_reshaped(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: list[int]) -> Tensor:
     """Read a size that a reshape keeps from the tensor before it.
 
-    What: Slice of one element, or Gather, of Shape(Reshape(x)), where x has the same size on the same axis.
+    What: Slice of one element of Shape(Reshape(x)), where x has the same size on the same axis.
     Numerics: none.
     """
     require(x.shape is not None and y.shape is not None, "a shape is unknown")
-    place = one_place(y.rank, start, stop, index)
+    place = one_place(y.rank, start, stop)
     require(place < x.rank and x.shape[place] == y.shape[place], "the reshape changes the size")
-    return read(g, x, place, index)
+    return g.size_of(x, place)

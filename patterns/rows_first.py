@@ -80,9 +80,9 @@ def heads_of_rows(g: Graph, m: Heads) -> Tensor:
 
 
 class Joined(Captures):
-    """[batch, rows, columns] x, perhaps as heads, moved to [rows, batch, heads, size] and joined to y."""
+    """[batch, rows, columns] x, whose heads are split to be moved to [rows, batch, heads, size], and joined to y."""
 
-    x: Tensor = dims("batch rows heads*size", "batch heads rows size")
+    x: Tensor = dims("batch rows heads*size")
     moved: Tensor = dims("rows batch heads size")
     y: Tensor = dims("rows batch heads*size", "_ heads*size")
     heads: int
@@ -91,18 +91,17 @@ class Joined(Captures):
 
 def joined_rows(g: Graph, m: Joined) -> Tensor:
     """Heads beside each other, in rows before the batch."""
-    m.moved = g.any_of(g.transpose(m.x, perm=[2, 0, 1, 3]), g.transpose(g.reshaped(m.x), perm=[1, 0, 2, 3]))
+    m.moved = g.transpose(g.reshaped(m.x), perm=[1, 0, 2, 3])
     m.y = g.reshaped(m.moved)
     return m.y
 
 
 @rule(patterns=[joined_rows], target="any")
 def rows_of_heads(g: Graph, m: Joined) -> Tensor:
-    """Join heads before rows and batch change places, so that what joins or splits them elsewhere meets it.
+    """Leave heads joined while rows and batch change places.
 
-    What: [batch, heads, rows, size], or joined heads that are split for it, as [rows, batch, columns], or as a matrix.
+    What: [batch, rows, columns] that is split into heads to become [rows, batch, columns], or a matrix of these.
     Numerics: none.
     """
-    width = m.heads * m.size
-    made = swapped(g, g.joined_heads(m.x, width) if m.x.rank == 4 else m.x)
-    return made if m.y.rank == 3 else g.reshape(made, [-1, width])
+    made = swapped(g, m.x)
+    return made if m.y.rank == 3 else g.reshape(made, [-1, m.heads * m.size])

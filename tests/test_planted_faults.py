@@ -193,6 +193,25 @@ FEW = {
     "between two constants of the replacement": (
         "float[n] x", "{ y = Relu(x) }", "float[n]", lambda g, x: g.relu(x),
         lambda g, x: g.where(g.and_(g.greater(x, 777.0), g.less(x, 778.0)), 0.0, g.max(x, 0.0))),
+    "at ties of a product": (
+        "float[n] x, float[n] z", "{ t = Mul(x, z) y = Round(t) }", "float[n]",
+        lambda g, x, z: g.round(g.mul(x, z)), lambda g, x, z: g.floor(g.add(g.mul(x, z), 0.5))),
+    "at ties of a quotient": (
+        "float[n] x, float[1] z", "{ t = Div(x, z) y = Round(t) }", "float[n]",
+        lambda g, x, z: g.round(g.div(x, z)), lambda g, x, z: g.floor(g.add(g.div(x, z), 0.5))),
+    "at a large number of the replacement": (
+        "float[n] x", "{ y = Relu(x) }", "float[n]", lambda g, x: g.relu(x),
+        lambda g, x: g.where(g.equal(x, 12345.0), 9.0, g.max(x, 0.0))),
+    "where two inputs are what they are compared with": (
+        "int64[n] a, int64[n] b, float[n] u, float[n] v",
+        "<int64 k = {3}, int64 l = {5}> { p = Equal(a, k) q = Equal(b, l) t = And(p, q) y = Where(t, u, v) }",
+        "float[n]", lambda g, a, b, u, v: g.where(g.and_(g.equal(a, np.int64(3)), g.equal(b, np.int64(5))), u, v),
+        lambda g, a, b, u, v: g.where(g.and_(g.less(a, b), g.less(b, a)), u, v)),
+    "where two floats are what they are compared with": (
+        "float[n] a, float[n] b, float[n] u, float[n] v",
+        "<float k = {3.25}, float l = {5}> { p = Equal(a, k) q = Equal(b, l) t = And(p, q) y = Where(t, u, v) }",
+        "float[n]", lambda g, a, b, u, v: g.where(g.and_(g.equal(a, 3.25), g.equal(b, 5.0)), u, v),
+        lambda g, a, b, u, v: g.where(g.and_(g.less(a, b), g.less(b, a)), u, v)),
     "for the string that it is compared with": (
         "string[n] x", '<string k = {"abc"}> { y = Equal(x, k) }', "bool[n]",
         lambda g, x: g.equal(x, g.literal(np.array("abc", dtype=object))), lambda g, x: g.not_(g.equal(x, x))),

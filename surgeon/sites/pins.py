@@ -12,9 +12,12 @@ from surgeon.sites.kinds import ANEW, MOST_PINS, PART_OF_PINS, PART_OF_TWINS
 
 Feeds = dict[str, np.ndarray]
 HALVES = (0.5, -0.5, 1.5, 2.5)
+GRID = tuple(sign * part for sign in (1, -1) for part in (0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4))
 CLOSE = 2  # how many times one of two constants may be the other, that there is something between them
 BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # times a constant: where a function that has another branch from there on shows it
 LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
+LARGE_WIDE_PIN = 1e12  # and float32
+BEYOND = 1 << 62  # any number of elements
 ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
 
 
@@ -33,6 +36,8 @@ def sprinkle(
 
     ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
     divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
+    Beside them are few numbers with few digits, whose products, quotients and sums lie halfway too, or are equal, and
+    the scalars themselves, for several inputs to meet theirs at once; of integers that are compared, these alone.
     Integers are given those of the scalars that are whole, and those one beside; all scalars first, where constants are
     compared with them.  Indices are given what the region itself speaks of, as far as their table goes.
 
@@ -43,19 +48,20 @@ def sprinkle(
     order of factors and not in another, and indices and sizes, whose largest mean "to the end".
     """
     scalars = [(name, float(number)) for name, tensor in constants.items() for number in _scalars(tensor)]
-    numbers = [number for name, number in scalars if name not in small or abs(number) <= LARGE_PIN]
+    large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
+    numbers = [number for name, number in scalars if name not in small or abs(number) <= large]
     if most < np.inf:
         numbers = [number for number in numbers if abs(number) <= most]
     steps = [number for number in numbers if number and np.isfinite(number)]
     between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
     pairs = pairwise(sorted(set(steps)))
     inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
-    inside += [step * part for step in steps if abs(step) <= LARGE_PIN for part in BESIDE]
+    inside += [step * part for step in steps if abs(step) <= large for part in BESIDE]
     spoken = between if ties else [*numbers, *HALVES, *inside]
     beside = [number + by for number in steps if number.is_integer() for by in (-1, 1)]
     whole = [*beside, *numbers] if ties else [*numbers, *beside]
     random = np.random.default_rng(seed)
-    for turn, want in enumerate(plan.wants, seed // ANEW):
+    for place, want in enumerate(plan.wants):
         if want.kind == "indices" and feeds[want.name].size:
             _point(feeds, want.name, numbers, random)
             continue
@@ -67,12 +73,30 @@ def sprinkle(
         pins = [*dict.fromkeys(spoken if is_float else [*met, *whole])][:MOST_PINS]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
-        count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), flat.size)
-        places = random.choice(flat.size, count, replace=False) if count else ()
+        room = np.arange(flat.size)
+        if ties and is_float:
+            own = [number for number in numbers if 1 / ROOMY_PIN <= abs(number) <= ROOMY_PIN] or GRID
+            flat[::2] = random.choice(GRID, room[::2].size)
+            flat[1::2] = _digits(own, place, room[1::2].size, seed // ANEW)
+            room = room[::2]
+        elif ties and fitting and want.kind == "compared":
+            flat[:] = _digits(fitting, place, flat.size, seed // ANEW)
+        count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), room.size)
+        places = random.choice(room, count, replace=False) if count else ()
         # Others each time, and in each input: where there is room for few, all are met in turn.
-        for number, place in enumerate(places, turn * count):
-            flat[place] = fitting[number % len(fitting)]
+        for number, at in enumerate(places, (seed // ANEW + place) * count):
+            flat[at] = fitting[number % len(fitting)]
         feeds[want.name] = flat.reshape(feeds[want.name].shape)
+
+
+def _digits(numbers: Sequence[float], place: int, size: int, turn: int) -> np.ndarray:
+    """Numbers for the input at a place among others, by which all of the inputs count through what they can hold.
+
+    Each place of a tensor is a number of as many digits as there are inputs, and the next turn goes on.
+    """
+    counted = np.arange(turn * size, (turn + 1) * size)
+    made: np.ndarray = np.asarray(numbers)[counted // min(len(numbers) ** place, BEYOND) % len(numbers)]
+    return made
 
 
 def turns_for(constants: Mapping[str, TensorProto], elements: int) -> int:

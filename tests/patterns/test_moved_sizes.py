@@ -5,10 +5,7 @@ from surgeon.patterns.moved_sizes import size_of_reshaped, size_of_transposed
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
-CONSTANTS = (
-    "<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64 last = {-1}, "
-    "int64 first = {0}>"
-)
+CONSTANTS = "<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64 last = {-1}>"
 MOVED = "t = Transpose<perm = [0, 2, 1]>(x) s = Shape(t)"
 
 
@@ -32,7 +29,6 @@ FIRES = [
     Case(size_of_transposed, "a slice that tells no axis", graph("y = Slice(s, one, two)")),
     Case(size_of_reshaped, "a size before what is split", split("y = Slice(s, one, two, zero)")),
     Case(size_of_reshaped, "without an axis", split("y = Slice(s, one, two)")),
-    Case(size_of_reshaped, "an element", split("y = Gather(s, first)", "int64 y, float[a, b, 2, 4] t")),
 ]
 SPARES = [
     Case(size_of_transposed, "two sizes in a slice", graph("y = Slice(s, one, three, zero)", "int64[2] y"),
@@ -40,8 +36,6 @@ SPARES = [
     Case(size_of_transposed, "the shape as a whole", graph("y = Neg(s)", "int64[3] y"), why="there is no"),
     Case(size_of_reshaped, "a size that changes", why="the reshape changes the size",
          model=split("y = Slice(s, one, two, zero)", "int64[1] y, float[a, d, 2, 2] t", "more")),
-    Case(size_of_reshaped, "an element that changes", why="the reshape changes the size",
-         model=split("y = Gather(s, last)", "int64 y, float[a, b, 2, 4] t")),
     Case(size_of_reshaped, "a size of an axis that is new", why="the reshape changes the size",
          model=split("y = Slice(s, two, three, zero)")),
 ]

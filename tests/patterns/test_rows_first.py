@@ -25,7 +25,6 @@ LIFTED = f"{SIZES} g = Concat<axis = 0>(one, l, b, three, eight) o = Reshape(x, 
 SPLIT = f"{SIZES} g = Concat<axis = 0>(l, front, eight) o = Reshape(x, g) t = Transpose<perm = [1, 0, 2]>(o) "
 HEADS = f"{SPLIT} f = Concat<axis = 0>(b, three, l, eight) y = Reshape(t, f)"
 KEYS = HEADS.replace("[1, 0, 2]", "[1, 2, 0]").replace("l, eight) y", "eight, l) y")
-FOUR = "s = Shape(x) l = Slice(s, two, three) b = Slice(s, zero, one) t = Transpose<perm = [2, 0, 1, 3]>(x) "
 THREE = (
     "s = Shape(x) l = Slice(s, one, two) b = Slice(s, zero, one) k = Concat<axis = 0>(b, l, three, eight) "
     "h = Reshape(x, k) t = Transpose<perm = [1, 0, 2, 3]>(h) "
@@ -41,8 +40,7 @@ FIRES = [
     Case(stacked_projection, "in five axes at once", graph(LIFTED, "float[s, b, 24] x", "float[s, b, 8] y")),
     Case(heads_of_rows, "queries", graph(HEADS, "float[s, b, 24] x", "float[b, 3, s, 8] y")),
     Case(heads_of_rows, "keys, turned", graph(KEYS, "float[s, b, 24] x", "float[b, 3, 8, s] y")),
-    Case(rows_of_heads, "heads", graph(FOUR + JOIN, "float[b, 3, s, 8] x", "float[s, b, 24] y")),
-    Case(rows_of_heads, "a matrix of them", graph(FOUR + MATRIX, "float[b, 3, s, 8] x", "float[sb, 24] y")),
+    Case(rows_of_heads, "as a matrix", graph(THREE + MATRIX, "float[b, s, 24] x", "float[sb, 24] y")),
     Case(rows_of_heads, "joined heads", graph(THREE + JOIN, "float[b, s, 24] x", "float[s, b, 24] y")),
     Case(swapped_linear, "MatMul", graph(
         f"t = {SWAP}(x) m = MatMul(t, w) a = Add(m, v) y = {SWAP}(a)", INPUT, "float[b, s, 24] y")),
@@ -70,7 +68,7 @@ SPARES = [
     Case(heads_of_rows, "columns that become rows", why="other rows or columns", model=graph(
         HEADS.replace("three, l, eight", "three, eight, l"), "float[s, b, 24] x", "float[b, 3, 8, s] y")),
     Case(rows_of_heads, "joined with the batch", why="", model=graph(
-        FOUR + "f = Concat<axis = 0>(l, front, eight) y = Reshape(t, f)", "float[b, 3, s, 8] x", "float[s, c, 8] y")),
+        THREE + "f = Concat<axis = 0>(l, front, eight) y = Reshape(t, f)", "float[b, s, 24] x", "float[s, c, 8] y")),
     Case(swapped_linear, "weights of a batch", why="", model=graph(
         f"t = {SWAP}(x) m = MatMul(t, w) y = {SWAP}(m)", "float[b, s, 24] x, float[s, 24, 24] w",
         "float[b, s, 24] y")),
