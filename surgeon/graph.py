@@ -290,7 +290,7 @@ class Number(gs.Constant):
     """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
-        super().__init__(name, np.asarray(values))
+        super().__init__(name, values.astype(object) if values.dtype.kind == "U" else values)  # strings, as ONNX's are
         self.like = like
 
     @property
@@ -301,6 +301,12 @@ class Number(gs.Constant):
 
 def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     """A number in a dtype.  Raises Refused where it would become another: 2.7 as an integer, 1e6 as float16."""
+    is_string, wanted = value.dtype.kind in "OU", np.dtype(dtype).kind in "OU"
+    if is_string or wanted:
+        if is_string != wanted:
+            kinds = [("a number", "a string")[kind] for kind in (is_string, wanted)]
+            raise Refused(f"the rule writes {value.tolist()!r}, {kinds[0]}, where {kinds[1]} is wanted")
+        return value.astype(object)
     with np.errstate(all="ignore"):
         cast = value.astype(dtype)
         is_same = (

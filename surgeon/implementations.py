@@ -142,7 +142,7 @@ def withdraw(name: str) -> None:
 
 def _divided(name: str) -> tuple[str, str]:
     """The domain and the name of an operator that may have an implementation."""
-    domain, colons, op = name.rpartition("::")
+    domain, colons, op = name.rpartition("::") if isinstance(name, str) else ("", "", "")
     if not colons or not op.isidentifier():
         raise UsageError(f"{name!r} names no operator; write its domain and name, as in 'test.customop::CustomOpOne'.")
     if domain in ("", "ai.onnx"):

@@ -108,6 +108,8 @@ def declare_plugin(
         >>> import surgeon
         >>> surgeon.declare_plugin("MySum", inputs={"a": "float32 float16", "b": "a"}, outputs={"c": "a"})
     """
+    if not (isinstance(name, str) and name):
+        raise UsageError(f"A plugin has the name that a node calls it, as a string, not {name!r}.")
     inputs, outputs, fields = inputs or {}, outputs or {}, fields or {}
     try:
         ports = [_port(port, told, inputs) for port, told in inputs.items()]

@@ -345,3 +345,8 @@ def test_lists_beside_an_implementation(tmp_path):
 def test_implementations_are_values():
     one = Implementation("a.b", "Op", len, None)
     assert one.name == "a.b::Op"
+
+
+def test_what_is_no_name_is_told():
+    with pytest.raises(UsageError, match="5 names no operator; write its domain and name"):
+        implementations.implements(5)

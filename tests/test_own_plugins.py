@@ -267,3 +267,8 @@ def test_the_rule_writes_what_the_placeholder_has():
     assert list(node.input) == ["x", "", "x"]
     assert np.isclose(node.attribute[0].f, 2.0)
     assert report.count("plugin mylib::scaled") == 1
+
+
+def test_what_is_no_name_is_told():
+    with pytest.raises(surgeon.UsageError, match="A plugin has the name that a node calls it, as a string, not 5"):
+        surgeon.declare_plugin(5)

@@ -1,5 +1,6 @@
 """What is wrong with a pattern or a replacement, said in one sentence."""
 
+import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
 
@@ -132,6 +133,30 @@ def test_a_condition_that_returns_a_verdict_is_refused():
     made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))], conditions=[is_matrix])(lambda g, x: g.relu(x))
     with pytest.raises(RuleError, match="Condition is_matrix returns False, which says nothing"):
         surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (lambda g, x: 5, "returns 5, which is no tensor; return what a helper made"),
+        (lambda g, x: g.op("*::Relu2", x), r"'\*::Relu2' stands for many operators, in patterns alone; name the one"),
+    ],
+)
+def test_a_replacement_that_makes_something_else_is_told(written, told):
+    made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))], name="made")(written)
+    with pytest.raises(RuleError, match=told):
+        surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)
+
+
+def test_strings_of_numpy_are_strings():
+    """np.array("abc") is the string, in patterns and replacements, whatever numpy calls its dtype."""
+    made = surgeon.rule(patterns=[lambda g, x: g.not_(g.equal(x, np.array("abc")))], target="any", name="made")(
+        lambda g, x: g.xor(g.equal(np.array("abc"), x), np.array(True))
+    )
+    model = parse('<ir_version: 9, opset_import: ["" : 19]> g (string[n] x) => (bool[n] y) <string k = {"abc"}>'
+                  "{ e = Equal(x, k) y = Not(e) }")  # fmt: skip
+    _, report = surgeon.rewrite(model, made)
+    assert (len(report.sites), report.outcome) == (1, "proved")
 
 
 def test_a_forgotten_return_is_told():

@@ -252,3 +252,8 @@ def test_a_command_line_is_recorded(tmp_path):
     done = run("record", path, "rewrite", "a", "b", "--rules", "gelu", "--target", "tensorrt")
     assert done.exit_code == 2
     assert "is for the target ort" in done.output
+
+
+def test_what_is_no_recipe_is_told():
+    with pytest.raises(surgeon.UsageError, match="A recipe is a surgeon.Recipe, or the path of its file, not None"):
+        surgeon.run(None, "in.onnx", "out.onnx")

@@ -32,6 +32,14 @@ class Edit(ABC):
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "kept"
     jumps: ClassVar[bool] = False
 
+    def require_strings(self) -> None:
+        """Raise UsageError for a field that is to be a string, such as a name, and is none."""
+        parts: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        for part in parts:
+            value, name = getattr(self, part.name), type(self).__name__
+            if part.type in (str, "str") and not isinstance(value, str):
+                raise UsageError(f"{part.name} of {name} is a string, not {value!r}; see help(surgeon.edits.{name}).")
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the edit from what stands behind its flag: by its fields none, one, or two as LEFT=RIGHT.

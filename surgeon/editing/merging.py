@@ -106,6 +106,8 @@ def merge(
     """
     asked = options or CheckOptions()
     _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
+    if connect is not None and not isinstance(connect, Mapping):
+        raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
     started = time.perf_counter()
     report = EditReport(label(first), str(output or ""), by_structure=False, other="it is made of two models")
     run = _Merge(report, check, require_proof, external_data, force, asked)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -69,7 +69,7 @@ def edit(
         >>> report.outcome
         'proved'
     """
-    wanted = [edits] if isinstance(edits, Edit) else list(edits)
+    wanted = [edits] if isinstance(edits, Edit) or not isinstance(edits, Iterable) else list(edits)
     _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options or CheckOptions())
     if isinstance(source, gs.Graph):
         proto = exported(source)
@@ -103,6 +103,7 @@ def _refuse_misuse(
     for item in edits:
         if not isinstance(item, Edit):
             raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
+        item.require_strings()
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
     require_check(check, CHECKINGS, require_proof)

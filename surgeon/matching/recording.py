@@ -264,7 +264,7 @@ class PatternGraph(Graph):
                 f"{where}: {item!r} is neither a tensor of the pattern nor a constant; "
                 "a helper that returns a list needs its tensor taken out with [0]."
             )
-        return Literal(array, None, where)
+        return Literal(array.astype(object) if array.dtype.kind == "U" else array, None, where)
 
 
 def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:

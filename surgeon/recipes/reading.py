@@ -45,6 +45,8 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
         >>> surgeon.load_recipe("deploy.toml").steps
         (Rules(rules='gelu', inline=(), only=(), skip=(), approximate=False, upgrade='none', expect={}),)
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"A recipe is a surgeon.Recipe, or the path of its file, not {path!r}.")
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")

@@ -174,6 +174,8 @@ class _Replacement(Graph):
 
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
         """Add one node."""
+        if "*" in domain + op or "?" in domain + op:
+            raise RuleError(f"'{domain}::{op}' stands for many operators, in patterns alone; name the one to write.")
         inspected = self.matched.inspected
         made = super().emit(domain, op, inputs, attributes, outputs)
         self.matched.inspected = inspected
@@ -194,11 +196,14 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     if len(results) < len(match.outputs):
         results += graph.brought
     results = _asked_for(results, match)
-    if len(results) != len(match.outputs) or not all(isinstance(item, gs.Tensor) for item in results):
-        raise RuleError(
-            f"Replacement {function.__name__} returns {len(results)} value(s) where the pattern "
-            f"{match.pattern.name} has {len(match.outputs)} output tensor(s); return one tensor for each."
-        )
+    for item in results:
+        if not isinstance(item, gs.Tensor):
+            told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
+            raise RuleError(f"{told}; return what a helper made, such as g.identity(x).")
+    if len(results) != len(match.outputs):
+        counts = [f"{count} tensor{'s' * (count != 1)}" for count in (len(results), len(match.outputs))]
+        told = f"Replacement {function.__name__} returns {counts[0]}"
+        raise RuleError(f"{told}, where the pattern {match.pattern.name} has {counts[1]}; return one for each.")
     fragment = freeze(graph, results)
     _refuse_inner(function, match, fragment)
     if not graph.called:

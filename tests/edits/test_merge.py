@@ -384,3 +384,8 @@ def test_any_two_models_made_one_answer_as_the_two(first, second):
     assert_no_doubt(report)
     count = len(first.graph.output) - 1 + len(second.graph.output)
     assert len(made.graph.output) == count
+
+
+def test_what_is_no_connection_is_told():
+    with pytest.raises(surgeon.UsageError, match="connect says which output feeds which input, as .*, not 5"):
+        surgeon.merge(onnx.ModelProto(), onnx.ModelProto(), connect=5)

@@ -245,3 +245,16 @@ def test_what_is_spelled_is_read_again(kind):
     text = kind.parse(text).spelling if kind.metavar.startswith(("INPUT[", "OUTPUT[")) else text
     assert kind.parse(kind.parse(text).spelling) == kind.parse(text)
     assert kind.parse(text).spelling == text
+
+
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        (None, "None is no edit; give values of surgeon.edits"),
+        (5, "5 is no edit; give values of surgeon.edits"),
+        (surgeon.edits.Rename("x", 5), r"new of Rename is a string, not 5; see help\(surgeon.edits.Rename\)"),
+    ],
+)
+def test_what_is_no_edit_is_told(edits, told):
+    with pytest.raises(surgeon.UsageError, match=told):
+        surgeon.edit(onnx.load(MODEL), edits)
