@@ -29,9 +29,9 @@ def attention_of_heads(g: Graph, m: OverHeads) -> Any:
 
 
 class Turned(Turning):
-    """Joined heads x that are split, turned by a rotary embedding, and joined again."""
+    """Heads x behind the rows, joined or not, that are moved to the front, turned by a rotary embedding, and joined."""
 
-    x: Tensor = dims("batch rows heads*columns")
+    x: Tensor = dims("batch rows heads*columns", "batch rows heads columns")
     split: Tensor = dims("batch heads rows columns")
     y: Tensor = dims("batch rows heads*columns")
     heads: int
@@ -39,20 +39,21 @@ class Turned(Turning):
 
 
 def between_layouts(g: Graph, m: Turned) -> Tensor:
-    """RotaryEmbedding of heads that were joined before, and are again behind it."""
-    m.split = g.heads_first(g.reshaped(m.x))
+    """RotaryEmbedding of heads that were behind the rows before, and are again behind it."""
+    m.split = g.any_of(g.heads_first(g.reshaped(m.x)), g.heads_first(m.x))
     m.y = g.joined_heads(by_runtime(g, m, m.split))
     return m.y
 
 
 @rule(patterns=[between_layouts])
 def rotary_of_rows(g: Graph, m: Turned) -> Tensor:
-    """Let RotaryEmbedding work on joined heads, where they are joined before and behind it.
+    """Let RotaryEmbedding work on joined heads, where they are behind the rows before it and joined behind it.
 
     What: RotaryEmbedding takes [batch, rows, heads · columns] too, so that nothing is moved.
     Numerics: none.
     """
-    return by_runtime(g, m, m.x, num_heads=m.heads)
+    joined = m.x if m.x.rank == 3 else g.reshape(m.x, [0, 0, m.heads * m.columns])
+    return by_runtime(g, m, joined, num_heads=m.heads)
 
 
 class Moved(Captures):

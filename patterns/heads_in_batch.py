@@ -31,13 +31,14 @@ class Merged(Captures):
     bias: Tensor | Any = dims("_ 1 _ _", default=None)
     moved: Tensor | Any = None
     y: Tensor
-    scale: float
+    attributes: dict[str, Any]
 
 
 def attention(g: Graph, m: Merged) -> Tensor:
     """The attention of merged batches."""
     parts = (m.q.merged, m.k.merged, m.v.merged)
-    return g.ms_multi_head_attention(*parts, attention_bias=m.bias, num_heads=1, scale=m.scale)
+    made: Tensor = g.ms_multi_head_attention(*parts, attention_bias=m.bias, num_heads=1, **m.attributes)
+    return made
 
 
 def behind_rows(g: Graph, m: Merged) -> Tensor:
@@ -73,7 +74,7 @@ def heads_in_batch(g: Graph, m: Merged) -> Tensor:
     if bias is not None:
         apart = g.reshape(bias, [heads, -1, 0, 0] if is_first else [-1, heads, 0, 0])
         bias = g.transpose(apart, perm=[1, 0, 2, 3]) if is_first else apart
-    made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, num_heads=heads, scale=m.scale)
+    made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, **{**m.attributes, "num_heads": heads})
     width = heads * m.v.size
     if is_first:
         require(m.moved.shape[0] == heads, "heads and batches are taken apart another way")

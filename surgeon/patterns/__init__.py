@@ -101,6 +101,7 @@ GROUPS = {
         "heads_in_batch",
         "rows_first",
         "swapped_linear",
+        "norm_of_heads",
         "attention_of_heads",
         "rotary_of_rows",
         "attention_cache",

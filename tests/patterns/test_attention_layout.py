@@ -32,6 +32,8 @@ def graph(body, inputs=INPUTS, output="float[b, s, 32]"):
 FIRES = [
     Case(attention_of_heads, "keys and values that come as heads", graph(f"{JOINED} {NODE}")),
     Case(rotary_of_rows, "heads split before and joined behind", graph(TURNED, ROWS, "float[b, 9, 32]")),
+    Case(rotary_of_rows, "heads behind the rows that were never joined", graph(
+        TURNED.replace("a = Reshape(x, heads)", "a = Neg(x)"), "float[b, 9, 4, 8] x", "float[b, 9, 32]")),
 ]
 SPARES = [
     Case(attention_of_heads, "heads that are none to the attention", why="the attention has 2 heads",

@@ -1,0 +1,50 @@
+"""norm_of_heads: norms between two transposes, what is spared and why."""
+
+import pytest
+from surgeon.patterns.attention_layout import rotary_of_rows
+from surgeon.patterns.norm_of_heads import norm_of_heads
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = "float[b, s, 4, 8] x, float[8] w, float[8] o, float[64, 4] c, float[64, 4] n"
+SIZES = "int64[1] zero = {0}, int64[3] joined = {0, 0, 32}"
+FIRST = "Transpose<perm = [0, 2, 1, 3]>"
+ROTARY = "com.microsoft.RotaryEmbedding"
+
+
+def graph(body, output="float[b, s, 4, 8] y"):
+    header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({INPUTS}) => ({output}) <{SIZES}> {{ {body} }}")
+
+
+RMS = f"h = {FIRST}(x) r = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6>(h, w) "
+TURNED = f"{RMS} t = {ROTARY}(r, zero, c, n) "
+# fmt: off
+FIRES = [
+    Case(norm_of_heads, "a root mean square, as SD3 has it", graph(f"{RMS} y = {FIRST}(r)")),
+    Case(norm_of_heads, "from the third axis on", graph(f"{RMS} y = {FIRST}(r)".replace("axis = -1", "axis = 3"))),
+    Case(norm_of_heads, "a layer norm", graph(f"h = {FIRST}(x) r = LayerNormalization(h, w, o) y = {FIRST}(r)")),
+    Case(norm_of_heads, "without a bias", graph(f"h = {FIRST}(x) r = LayerNormalization(h, w) y = {FIRST}(r)")),
+    Case(norm_of_heads, "a rotary embedding behind it, as Gemma 3 has it", graph(f"{TURNED} y = {FIRST}(t)")),
+    Case([norm_of_heads, rotary_of_rows], "which takes joined heads then", graph(
+        f"{TURNED} z = {FIRST}(t) y = Reshape(z, joined)", "float[b, s, 32] y")),
+]
+SPARES = [
+    Case(norm_of_heads, "over rows and columns", why="more than the columns of a head", model=graph(
+        f"h = {FIRST}(x) r = LayerNormalization<axis = 1>(h, w) y = {FIRST}(r)")),
+    Case(norm_of_heads, "a norm that others read", why="is also used", model=graph(
+        f"{RMS} y = {FIRST}(r) z = Neg(r)", "float[b, s, 4, 8] y, float[b, 4, s, 8] z")),
+    Case(norm_of_heads, "other axes moved back", why="wanted perm", model=graph(
+        f"{RMS} y = Transpose<perm = [0, 1, 3, 2]>(r)", "float[b, 4, 8, s] y")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
