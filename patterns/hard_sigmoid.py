@@ -9,16 +9,23 @@ def linear(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:
     return g.clamp(g.add(g.mul(x, alpha), beta), 0.0, 1.0)
 
 
+def scaled(g: Graph, x: Tensor, shift: float, alpha: float) -> Tensor:
+    """clip(α·(x + c), 0, 1), as (x + 1)/2."""
+    return g.clamp(g.mul(g.add(x, shift), alpha), 0.0, 1.0)
+
+
 def shifted(g: Graph, x: Tensor) -> Tensor:
     """clip(x + 3, 0, 6) / 6, relu6(x + 3) / 6 among it."""
     return g.div(g.clamp(g.add(x, 3.0), 0.0, 6.0), 6.0)
 
 
-@rule(patterns=[linear, shifted], conditions=[no_double, finite_numbers], target="onnx")
-def hard_sigmoid(g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+@rule(patterns=[linear, scaled, shifted], conditions=[no_double, finite_numbers], target="onnx")
+def hard_sigmoid(
+    g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5, shift: float | None = None
+) -> Tensor:
     """Fuse a hard sigmoid into one HardSigmoid node.
 
-    What: clip(α·x + β, 0, 1), and clip(x + 3, 0, 6)/6, where α is 1/6 and β is ½.
+    What: clip(α·x + β, 0, 1), clip(α·(x + c), 0, 1), and clip(x + 3, 0, 6)/6, where α is 1/6 and β is ½.
     Numerics: rounding only.
     """
-    return g.hard_sigmoid(x, alpha=alpha, beta=beta)
+    return g.hard_sigmoid(x, alpha=alpha, beta=beta if shift is None else alpha * shift)

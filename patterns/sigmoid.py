@@ -8,11 +8,17 @@ def by_exponential(g: Graph, x: Tensor) -> Tensor:
     return g.div(1.0, g.add(1.0, g.exp(g.neg(x))))
 
 
-@rule(patterns=[by_exponential], target="onnx")
+def by_tangent(g: Graph, x: Tensor) -> Tensor:
+    """(1 + tanh(x/2)) / 2."""
+    tangent = g.tanh(g.mul(x, 0.5))
+    return g.any_of(g.mul(0.5, g.add(1.0, tangent)), g.add(0.5, g.mul(0.5, tangent)))
+
+
+@rule(patterns=[by_exponential, by_tangent], target="onnx")
 def sigmoid(g: Graph, x: Tensor) -> Tensor:
     """Fuse 1 / (1 + exp(−x)) into one Sigmoid node.
 
-    What: the quotient, or the reciprocal of the sum.
-    Numerics: rounding only.
+    What: the quotient, or the reciprocal of the sum; and (1 + tanh(x/2))/2.
+    Numerics: rounding only; where tanh comes to −1, the one node is right.
     """
     return g.sigmoid(x)

@@ -19,6 +19,8 @@ FIRES = [
     Case(hard_sigmoid, "Min of Max", graph("a = Add(x, three) b = Max(a, zero) c = Min(b, six) y = Div(c, six)", SIX)),
     Case(hard_sigmoid, "Max of Min", graph("a = Add(three, x) b = Min(six, a) c = Max(b, zero) y = Div(c, six)", SIX)),
     Case(hard_sigmoid, "Min of Relu", graph("a = Add(x, three) b = Relu(a) c = Min(b, six) y = Div(c, six)", SIX)),
+    Case(hard_sigmoid, "(x + 1) / 2, cut off",
+         graph("a = Add(x, one) m = Mul(a, half) y = Clip(m, zero, one)", LINE)),
     Case(hard_sigmoid, "times a sixth",
          graph("a = Add(x, three) c = Clip(a, zero, six) y = Mul(c, sixth)",
                SIX[:-1] + ", float sixth = {0.16666667}>")),
