@@ -19,13 +19,21 @@ def shifted(g: Graph, x: Tensor) -> Tensor:
     return g.div(g.clamp(g.add(x, 3.0), 0.0, 6.0), 6.0)
 
 
-@rule(patterns=[linear, scaled, shifted], conditions=[no_double, finite_numbers], target="onnx")
-def hard_sigmoid(
-    g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5, shift: float | None = None
-) -> Tensor:
+def node(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:
+    """HardSigmoid."""
+    return g.hard_sigmoid(x, alpha=alpha, beta=beta)
+
+
+@rule(patterns=[linear, scaled, shifted], conditions=[no_double, finite_numbers], target="onnx", form_patterns=[node])
+def hard_sigmoid(g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5, shift: float | None = None) -> Tensor:
     """Fuse a hard sigmoid into one HardSigmoid node.
 
     What: clip(α·x + β, 0, 1), clip(α·(x + c), 0, 1), and clip(x + 3, 0, 6)/6, where α is 1/6 and β is ½.
     Numerics: rounding only.
     """
-    return g.hard_sigmoid(x, alpha=alpha, beta=beta if shift is None else alpha * shift)
+    return node(g, x, alpha, beta if shift is None else alpha * shift)
+
+
+@hard_sigmoid.on("decomposed")
+def _(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:
+    return linear(g, x, alpha, beta)
