@@ -1,5 +1,6 @@
 """Numbers that the constants of a region speak of, put into its inputs."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,14 +13,14 @@ from surgeon.sites.pins import sprinkle
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def sprinkled(small=(), **settings):
+def sprinkled(small=(), half=False, **settings):
     """The numbers in an input of zeros, where the constants are 20 and the least float32."""
     constants = {
         "limit": numpy_helper.from_array(np.array(20, np.float32)),
         "lowest": numpy_helper.from_array(np.array([LOWEST], np.float32)),
         "weights": numpy_helper.from_array(np.array([7, 8], np.float32)),
     }
-    want = SimpleNamespace(name="x", kind="plain", free=False, dtype=np.dtype(np.float32))
+    want = SimpleNamespace(name="x", kind="plain", free=False, dtype=np.dtype(np.float32), half=half)
     feeds = {"x": np.zeros((8, 8), np.float32)}
     plan = SimpleNamespace(wants=[want], edged={"x"})
     sprinkle(feeds, plan, constants, 0, small=small, **settings)
@@ -40,6 +41,28 @@ def test_large_numbers_of_some_constants_are_left_out():
     found = sprinkled(small={"lowest", "limit"})
     assert LOWEST not in found
     assert 20.0 in found
+
+
+def test_how_large_hangs_on_whether_a_region_holds_half_precision():
+    constants = {"bound": numpy_helper.from_array(np.array(12345, np.float32))}
+    for half in (False, True):
+        want = SimpleNamespace(name="x", kind="plain", free=True, dtype=np.dtype(np.float32), half=half)
+        feeds = {"x": np.zeros((8, 8), np.float32)}
+        sprinkle(feeds, SimpleNamespace(wants=[want], edged={"x"}), constants, 0, small={"bound"})
+        assert (12345 in feeds["x"]) != half
+
+
+def test_several_inputs_meet_what_they_are_compared_with_at_once():
+    """Among ties all inputs count through the numbers that are spoken of, and hold numbers of few digits beside."""
+    constants = {str(number): numpy_helper.from_array(np.array(number, np.float32)) for number in (3.25, 5, 7)}
+    wants = [
+        SimpleNamespace(name=name, kind="plain", free=True, dtype=np.dtype(np.float32), half=False) for name in "xyz"
+    ]
+    feeds = {name: np.zeros(64, np.float32) for name in "xyz"}
+    sprinkle(feeds, SimpleNamespace(wants=wants, edged=set("xyz")), constants, 0, ties=True)
+    met = set(zip(*(feeds[name][1::2].tolist() for name in "xyz"), strict=True))
+    assert met == set(itertools.product((3.25, 5, 7), repeat=3))
+    assert {abs(number) for number in feeds["x"][::2].tolist()} & {0.25, 0.5, 1.5}
 
 
 def test_the_end_of_a_slice_is_no_number_of_floats():
@@ -64,7 +87,7 @@ def test_what_integers_are_compared_with_is_put_however_large_and_whoever_reads_
     constants = {"token": numpy_helper.from_array(np.array(262144, np.int64))}
 
     def put(kind):
-        want = SimpleNamespace(name="x", kind=kind, free=True, dtype=np.dtype(np.int64))
+        want = SimpleNamespace(name="x", kind=kind, free=True, dtype=np.dtype(np.int64), half=False)
         feeds = {"x": np.zeros((8, 8), np.int64)}
         sprinkle(feeds, SimpleNamespace(wants=[want], edged=set()), constants, 0, small={"token"})
         return 262144 in feeds["x"]

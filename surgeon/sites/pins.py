@@ -48,22 +48,24 @@ def sprinkle(
     order of factors and not in another, and indices and sizes, whose largest mean "to the end".
     """
     scalars = [(name, float(number)) for name, tensor in constants.items() for number in _scalars(tensor)]
+    within = [(name, number) for name, number in scalars if most == np.inf or abs(number) <= most]
     large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
-    numbers = [number for name, number in scalars if name not in small or abs(number) <= large]
-    if most < np.inf:
-        numbers = [number for number in numbers if abs(number) <= most]
+    numbers, counted = (
+        [number for name, number in within if name not in small or abs(number) <= limit]
+        for limit in (large, LARGE_PIN)
+    )
     steps = [number for number in numbers if number and np.isfinite(number)]
     between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
     pairs = pairwise(sorted(set(steps)))
     inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
     inside += [step * part for step in steps if abs(step) <= large for part in BESIDE]
     spoken = between if ties else [*numbers, *HALVES, *inside]
-    beside = [number + by for number in steps if number.is_integer() for by in (-1, 1)]
-    whole = [*beside, *numbers] if ties else [*numbers, *beside]
+    beside = [number + by for number in counted if number and number.is_integer() for by in (-1, 1)]
+    whole = [*beside, *counted] if ties else [*counted, *beside]
     random = np.random.default_rng(seed)
     for place, want in enumerate(plan.wants):
         if want.kind == "indices" and feeds[want.name].size:
-            _point(feeds, want.name, numbers, random)
+            _point(feeds, want.name, counted, random)
             continue
         is_float = want.name in plan.edged
         is_whole = want.free and want.dtype.kind in "iu" and want.kind != "lengths"

@@ -29,7 +29,7 @@ PATIENCE, YARD, IDLE = 90.0, 1.0, 60.0
 LOOKS = 1.0  # seconds from one look at what goes on to the next
 FINE, REFUSED = "fine", "refused"
 BAD = ("traceback", "defect", "no sentence", "hang", "signal", "half-written")
-MOST_LINES = 400  # of what a command prints of a small model
+MOST_LINES = 500  # of what a command prints of a small model
 # Where a process of its own finds what this one runs.
 FOUND = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
