@@ -15,7 +15,7 @@ from surgeon.explaining.explain import Explanation, explain, explanations
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.recording import trace
 from surgeon.misses.findings import Mismatch, pattern_line
-from surgeon.telling.explanations import explanation_lines
+from surgeon.telling.explanations import explained
 from tests.command_line import run
 from tests.models import graph, make, opset
 
@@ -296,8 +296,8 @@ gelu does not fire; nearest misses:
 
 
 def printed(found: list[Explanation], node: str | None = None) -> str:
-    """Explanations as the command prints them."""
-    return "\n".join("\n".join(explanation_lines(item, node)) for item in found)
+    """Explanations as the command prints them, without the empty lines between."""
+    return "\n".join("\n".join(lines) for lines in explained(found, node))
 
 
 @pytest.mark.parametrize("near", NEAR.values(), ids=list(NEAR))
@@ -461,6 +461,21 @@ def test_an_op_that_the_model_lacks() -> None:
         f"  there is no Sigmoid in the model ({AT_QUICK})",
     ]
     assert [item.misses[0].kind for item in found] == ["absent", "absent"]
+
+
+def test_of_many_rules_those_that_nothing_is_near_to_are_told_in_a_line_each() -> None:
+    model = graph("y = Relu(x)")
+    found = explain(model, "activations")
+    near, far = str(found).split("other rules look for what is not there\n")
+    assert "mish does not fire" not in near
+    assert "  mish: there is no Tanh in the model (mish.py:" in far
+    assert far.count("\n") + 1 == int(near.split()[-1])
+    assert "does not fire" in str(explain(model, "mish"))
+
+
+def test_an_op_by_a_wildcard_that_the_model_lacks() -> None:
+    (miss,) = explain(graph("y = Relu(x)"), "deform_conv")
+    assert (miss.kind, miss.reason) == ("absent", "there is no *::deform_conv2d in the model")
 
 
 def test_a_target_for_which_there_is_no_form() -> None:

@@ -11,7 +11,7 @@ from surgeon.console.guard import reading
 from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.console.target_name import TargetName
 from surgeon.explaining.explain import TOP, Explanation, explanations
-from surgeon.telling.explanations import explanation_lines
+from surgeon.telling.explanations import explained
 
 
 @click.command(short_help="Say why rules do not fire.")
@@ -55,10 +55,9 @@ def print_explanations(found: Sequence[Explanation], stream: TextIO, node: str |
     from rich.text import Text
 
     console = console_for(stream)
-    for place, explanation in enumerate(found):
+    for place, (title, *lines) in enumerate(explained(found, node)):
         if place:
             console.print()
-        title, *lines = explanation_lines(explanation, node)
         console.print(Text(title, style="bold"), soft_wrap=True)
         for line in lines:
             console.print(Text(line, style="green" if line.lstrip().startswith("change: ") else ""), soft_wrap=True)

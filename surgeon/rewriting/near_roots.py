@@ -6,7 +6,7 @@ from functools import lru_cache
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value
-from surgeon.matching.roots import CLIMB_LIMIT
+from surgeon.matching.roots import CLIMB_LIMIT, fitting
 
 SIGHT = 3  # nodes down from a root, of which looks are made
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
@@ -42,6 +42,9 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
     that are there also where one is not.
     """
     if not may_lack and compiled.lacks(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
+        return
+    if compiled.wild is not None:
+        yield from fitting(scope, *compiled.wild)
         return
     spelling = compiled.spelling
     if not spelling.required:

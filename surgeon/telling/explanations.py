@@ -1,17 +1,34 @@
 """What is said of why rules do not fire."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from surgeon.explaining.explain import Explanation, Explanations
 from surgeon.listing import and_more, counted, first_of
 from surgeon.misses.findings import Mismatch, further_lines, told
 
 SHOWN = 2  # nodes named for equal misses
+FEW = 5  # rules that are told one by one although nothing is near to what they look for
 
 
 def explanations_text(found: Explanations) -> str:
     """All of it, an empty line between rules."""
-    return "\n\n".join("\n".join(explanation_lines(explanation, found.node)) for explanation in found)
+    return "\n\n".join("\n".join(lines) for lines in explained(found, found.node))
+
+
+def explained(found: Sequence[Explanation], node: str | None = None) -> Iterator[Iterable[str]]:
+    """The lines of each rule; of many to which nothing in the model is near, those of all at the end, one for each.
+
+    node: the name that was asked for.
+    """
+    far = [one for one in found if node is None and not one.fires and not any(miss.node for miss in one.misses)]
+    if len(far) <= FEW:
+        far = []
+    for one in found:
+        if one not in far:
+            yield explanation_lines(one, node)
+    if far:
+        title = f"{counted(len(far), 'other rule')} look for what is not there"
+        yield [title, *(f"  {one.rule}: {'; '.join(dict.fromkeys(map(told, one.misses)))}" for one in far)]
 
 
 def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
