@@ -85,6 +85,7 @@ BY_EXPORTS = {
     "hidden_scaled_mask",
     "multiplied_mask",  # zeros and ones, which are not made up
     "copied_rows",
+    "joined_streams",  # of whose forms those with norms of two kinds are spared
     "sampled_deform_conv",  # sizes that must fit
     *("heads_in_batch", "stacked_projection", "heads_of_rows", "rows_of_heads"),  # axes that must be of others
     "rotary_of_rows",

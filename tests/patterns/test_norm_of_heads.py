@@ -1,12 +1,12 @@
-"""norm_of_heads: norms between two transposes, what is spared and why."""
+"""norm_of_heads and joined_streams: norms and joins between two transposes, what is spared and why."""
 
 import pytest
 from surgeon.patterns.attention_layout import rotary_of_rows
-from surgeon.patterns.norm_of_heads import norm_of_heads
+from surgeon.patterns.norm_of_heads import joined_streams, norm_of_heads
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
-INPUTS = "float[b, s, 4, 8] x, float[8] w, float[8] o, float[64, 4] c, float[64, 4] n"
+INPUTS = "float[b, s, 4, 8] x, float[b, t, 4, 8] z, float[8] w, float[8] o, float[64, 4] c, float[64, 4] n"
 SIZES = "int64[1] zero = {0}, int64[3] joined = {0, 0, 32}"
 FIRST = "Transpose<perm = [0, 2, 1, 3]>"
 ROTARY = "com.microsoft.RotaryEmbedding"
@@ -19,6 +19,15 @@ def graph(body, output="float[b, s, 4, 8] y"):
 
 RMS = f"h = {FIRST}(x) r = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6>(h, w) "
 TURNED = f"{RMS} t = {ROTARY}(r, zero, c, n) "
+STREAMS = f"h = {FIRST}(x) k = {FIRST}(z) "
+BACK = f"j = Concat<axis = 2>(p, q) y = {FIRST}(j)"
+BOTH = "float[b, st, 4, 8] y"
+
+
+def normed(made, of, op="SimplifiedLayerNormalization", axis=-1):
+    return f"{made} = {op}<axis = {axis}>({of}, w) "
+
+
 # fmt: off
 FIRES = [
     Case(norm_of_heads, "a root mean square, as SD3 has it", graph(f"{RMS} y = {FIRST}(r)")),
@@ -28,8 +37,19 @@ FIRES = [
     Case(norm_of_heads, "a rotary embedding behind it, as Gemma 3 has it", graph(f"{TURNED} y = {FIRST}(t)")),
     Case([norm_of_heads, rotary_of_rows], "which takes joined heads then", graph(
         f"{TURNED} z = {FIRST}(t) y = Reshape(z, joined)", "float[b, s, 32] y")),
+    Case(joined_streams, "queries of two streams", graph(
+        f"{STREAMS} j = Concat<axis = 2>(h, k) y = {FIRST}(j)", BOTH)),
+    Case(joined_streams, "normed, as SD3 has them", graph(STREAMS + normed("p", "h") + normed("q", "k") + BACK, BOTH)),
+    Case(joined_streams, "one of them normed", graph(
+        STREAMS + normed("p", "h", "LayerNormalization") + f"j = Concat<axis = 2>(p, k) y = {FIRST}(j)", BOTH)),
 ]
 SPARES = [
+    Case(joined_streams, "normed in two ways", why="normed in two ways", model=graph(
+        STREAMS + normed("p", "h") + normed("q", "k", "LayerNormalization") + BACK, BOTH)),
+    Case(joined_streams, "beside each other, not behind", why="wanted axis = 2", model=graph(
+        f"{STREAMS.replace('(z)', '(x)')} j = Concat<axis = 1>(h, k) y = {FIRST}(j)", "float[b, s, 8, 8] y")),
+    Case(joined_streams, "a norm over rows too", why="", model=graph(
+        STREAMS + normed("p", "h", "LayerNormalization", 1) + normed("q", "k", "LayerNormalization") + BACK, BOTH)),
     Case(norm_of_heads, "over rows and columns", why="more than the columns of a head", model=graph(
         f"h = {FIRST}(x) r = LayerNormalization<axis = 1>(h, w) y = {FIRST}(r)")),
     Case(norm_of_heads, "a norm that others read", why="is also used", model=graph(
