@@ -1,5 +1,6 @@
-"""Norms of heads, which are moved in front of the rows for nothing but the norm or a rotary embedding behind it."""
+"""Heads that are moved in front of the rows for nothing but a norm, a rotary embedding behind it, or a join."""
 
+from collections.abc import Collection
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
@@ -8,70 +9,74 @@ from ._rotary_nodes import Turning, by_runtime
 NORMS = ("LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization")
 
 
-class Normed(Turning):
-    """Heads x behind the rows, moved to the front and normed there over their columns; and a rotary embedding."""
+class Heads(Captures):
+    """Heads x behind the rows, moved to the front, and what they are normed by there."""
 
     x: Tensor = dims("_ _ _ _")
-    cos: Tensor | Any = None
-    sin: Tensor | Any = None
     scale: Tensor | Any = None
     bias: Tensor | Any = None
-    axis: int = -1
     told: dict[str, Any]
+
+
+class Turned(Heads, Turning):
+    """The same with a rotary embedding, if there is one."""
+
+    cos: Tensor | Any = None
+    sin: Tensor | Any = None
     attributes: dict[str, Any] | Any = None
 
 
-def norms(g: Graph, x: Tensor, *bias: Tensor, scale: Any, told: dict[str, Any]) -> list[Tensor]:
-    """Norms of x, with a bias and without."""
+class Streams(Captures):
+    """The heads of two streams."""
+
+    first: Heads
+    second: Heads
+
+
+def normed(g: Graph, m: Heads, heads: Tensor) -> Tensor:
+    """Heads behind a norm, as patterns look for it."""
     ops = g.layer_normalization, g.simplified_layer_normalization, g.rms_normalization
-    return [ops[0](x, scale, *bias, **told), *(norm(x, scale, **told) for norm in ops)]
+    return g.any_of(ops[0](heads, m.scale, m.bias, **m.told), *(norm(heads, m.scale, **m.told) for norm in ops))
 
 
-def moved_back(g: Graph, m: Normed) -> Tensor:
+def write_normed(g: Graph, m: Heads, ops: Collection[str]) -> Tensor:
+    """The heads where they stand, normed if they are.  ops: the one norm of the match."""
+    if m.scale is None:
+        return m.x
+    require(len(ops) == 1, "there are norms of two kinds")
+    require(m.told.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
+    factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
+    made: Tensor = g.op(*ops, m.x, *factors, **{**m.told, "axis": -1})
+    return made
+
+
+def norms_in(m: Captures) -> set[str]:
+    """The norms of a match."""
+    return {node.op for node in m.match.nodes if node.op in NORMS}
+
+
+def moved_back(g: Graph, m: Turned) -> Tensor:
     """Heads behind the rows again."""
-    told = {"axis": m.axis, **m.told}
-    normed = g.any_of(*norms(g, g.heads_first(m.x), m.bias, scale=m.scale, told=told))
-    return g.heads_first(g.any_of(by_runtime(g, m, normed), normed))
+    made = normed(g, m, g.heads_first(m.x))
+    return g.heads_first(g.any_of(by_runtime(g, m, made), made))
 
 
 @rule(patterns=[moved_back], target="any")
-def norm_of_heads(g: Graph, m: Normed) -> Tensor:
+def norm_of_heads(g: Graph, m: Turned) -> Tensor:
     """Norm heads where they stand behind the rows, as they are moved back behind the norm.
 
     What: a norm of queries or keys over the columns of each head between two transposes, as SD3 has it, and with a
     rotary embedding behind the norm, as Gemma 3 has it, which is moved to the front alone then.
     Numerics: rounding only.
     """
-    require(m.axis in (-1, 3), "the norm is over more than the columns of a head")
-    (op,) = (node.op for node in m.match.nodes if node.op in NORMS)
-    factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
-    made: Tensor = g.op(op, m.x, *factors, axis=-1, **m.told)
+    made = write_normed(g, m, norms_in(m))
     return made if m.cos is None else g.heads_first(by_runtime(g, m, g.heads_first(made)))
-
-
-class Stream(Captures):
-    """Heads x behind the rows of one of two streams, which are moved to the front, and perhaps normed."""
-
-    x: Tensor = dims("_ _ _ _")
-    scale: Tensor | Any = None
-    bias: Tensor | Any = None
-    told: dict[str, Any]
-
-
-class Streams(Captures):
-    """Two of them."""
-
-    first: Stream
-    second: Stream
 
 
 def moved_streams(g: Graph, m: Streams) -> Tensor:
     """Heads of two streams, one behind the other, behind the rows again."""
-    made = []
-    for one in (m.first, m.second):
-        heads = g.heads_first(one.x)
-        made.append(g.any_of(heads, *norms(g, heads, one.bias, scale=one.scale, told=one.told)))
-    return g.heads_first(g.concat(*made, axis=2))
+    streams = [(one, g.heads_first(one.x)) for one in (m.first, m.second)]
+    return g.heads_first(g.concat(*(g.any_of(heads, normed(g, one, heads)) for one, heads in streams), axis=2))
 
 
 @rule(patterns=[moved_streams], target="any")
@@ -82,16 +87,4 @@ def joined_streams(g: Graph, m: Streams) -> Tensor:
     the front, perhaps normed, joined, and moved back.
     Numerics: rounding only.
     """
-    ops = {node.op for node in m.match.nodes if node.op in NORMS}
-    require(len(ops) < 2, "the streams are normed in two ways")
-    return g.concat(*(normed(g, one, *ops) for one in (m.first, m.second)), axis=1)
-
-
-def normed(g: Graph, m: Stream, *op: str) -> Tensor:
-    """The heads of a stream where they stand, normed if it is."""
-    if m.scale is None:
-        return m.x
-    require(m.told.get("axis", -1) in (-1, 3), "a norm is over more than the columns of a head")
-    factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
-    made: Tensor = g.op(*op, m.x, *factors, **{**m.told, "axis": -1})
-    return made
+    return g.concat(*(write_normed(g, one, norms_in(m)) for one in (m.first, m.second)), axis=1)

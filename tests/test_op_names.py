@@ -55,6 +55,7 @@ LISTED = {
     "matching.recording": (BUILT, "CastLike"),
     "searches.quantized": (FOUND, "DequantizeLinear GlobalMaxPool MaxPool QuantizeLinear Relu"),
     "sites.preparing": (BUILT, "Identity"),
+    "sites.told_sizes": (RULE, "Concat"),
     "inputs.wishes": (RULE, "Add Concat Expand GRU Gather LSTM Min Mul RNN Range Reshape RotaryEmbedding"),
     "rules.bodies": (BUILT, "CastLike"),
     "rules.expansion": (BUILT, "CastLike Identity"),

@@ -25,6 +25,7 @@ from surgeon.shapes.symbols import Size
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
+from surgeon.sites.told_sizes import told_size
 from surgeon.sites.value_numbering import Key, Twins
 
 SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
@@ -247,8 +248,11 @@ class Cut:
                 self.leaves[key] = leaf
 
     def _leaf(self, scope: Scope, name: str, key: Key) -> Leaf:
-        facts = self.shapes.facts(self.origin.scope(scope), name)
-        value = self.shapes.value(self.origin.scope(scope), name) if facts.dtype in WHOLE else None
+        home = self.origin.scope(scope)
+        facts = self.shapes.facts(home, name)
+        value = self.shapes.value(home, name) if facts.dtype in WHOLE else None
+        if value is None and facts.dtype in WHOLE:
+            value = told_size(self.shapes, home, name)
         return Leaf(self._names[key], scope, name, facts.dtype, facts.shape, value)
 
     def _go_back(self, leaf: Leaf) -> None:

@@ -44,7 +44,7 @@ FIRES = [
         STREAMS + normed("p", "h", "LayerNormalization") + f"j = Concat<axis = 2>(p, k) y = {FIRST}(j)", BOTH)),
 ]
 SPARES = [
-    Case(joined_streams, "normed in two ways", why="normed in two ways", model=graph(
+    Case(joined_streams, "normed in two ways", why="norms of two kinds", model=graph(
         STREAMS + normed("p", "h") + normed("q", "k", "LayerNormalization") + BACK, BOTH)),
     Case(joined_streams, "beside each other, not behind", why="wanted axis = 2", model=graph(
         f"{STREAMS.replace('(z)', '(x)')} j = Concat<axis = 1>(h, k) y = {FIRST}(j)", "float[b, s, 8, 8] y")),
