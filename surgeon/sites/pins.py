@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +20,19 @@ LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
 LARGE_WIDE_PIN = 1e12  # and float32
 BEYOND = 1 << 62  # any number of elements
 ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
+
+
+class Spoken(NamedTuple):
+    """What the scalars of a region speak of: numbers for floats, for integers, and for those that are compared.
+
+    numbers: the scalars themselves, as floats may hold them.  counted: as integers may.
+    """
+
+    numbers: list[float]
+    counted: list[float]
+    floats: list[float]
+    integers: list[float]
+    compared: list[float]
 
 
 def sprinkle(
@@ -47,48 +61,60 @@ def sprinkle(
     constants of whose numbers none that is large is put: those that the replacement alone has, as it overflows in one
     order of factors and not in another, and indices and sizes, whose largest mean "to the end".
     """
+    large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
+    spoken = _spoken(constants, small, most, large, ties=ties)
+    random, turn = np.random.default_rng(seed), seed // ANEW
+    for place, want in enumerate(plan.wants):
+        if want.kind == "indices" and feeds[want.name].size:
+            _point(feeds, want.name, spoken.counted, random)
+            continue
+        is_float = want.name in plan.edged
+        is_whole = want.free and want.dtype.kind in "iu" and want.kind != "lengths"
+        if not is_float and not is_whole:
+            continue
+        is_compared = is_whole and want.kind == "compared"
+        pins = spoken.floats if is_float else [*(spoken.compared if is_compared else ()), *spoken.integers]
+        pins = [*dict.fromkeys(pins)][:MOST_PINS]
+        fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
+        flat = feeds[want.name].reshape(-1).copy()
+        room = np.arange(flat.size)
+        if ties and is_float:
+            own = [number for number in spoken.numbers if 1 / ROOMY_PIN <= abs(number) <= ROOMY_PIN] or GRID
+            flat[::2] = random.choice(GRID, room[::2].size)
+            flat[1::2] = _digits(own, place, room[1::2].size, turn)
+            room = room[::2]
+        elif ties and fitting and is_compared:
+            flat[:] = _digits(fitting, place, flat.size, turn)
+        count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), room.size)
+        places = random.choice(room, count, replace=False) if count else ()
+        # Others each time, and in each input: where there is room for few, all are met in turn.
+        for number, at in enumerate(places, (turn + place) * count):
+            flat[at] = fitting[number % len(fitting)]
+        feeds[want.name] = flat.reshape(feeds[want.name].shape)
+
+
+def _spoken(
+    constants: Mapping[str, TensorProto], small: Collection[str], most: float, large: float, *, ties: bool
+) -> Spoken:
+    """What scalars speak of, for floats none above `large` of the constants that are to be small."""
     scalars = [(name, float(number)) for name, tensor in constants.items() for number in _scalars(tensor)]
     within = [(name, number) for name, number in scalars if most == np.inf or abs(number) <= most]
-    large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
     numbers, counted = (
-        [number for name, number in within if name not in small or abs(number) <= limit]
-        for limit in (large, LARGE_PIN)
+        [number for name, number in within if name not in small or abs(number) <= limit] for limit in (large, LARGE_PIN)
     )
     steps = [number for number in numbers if number and np.isfinite(number)]
     between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
     pairs = pairwise(sorted(set(steps)))
     inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
     inside += [step * part for step in steps if abs(step) <= large for part in BESIDE]
-    spoken = between if ties else [*numbers, *HALVES, *inside]
     beside = [number + by for number in counted if number and number.is_integer() for by in (-1, 1)]
-    whole = [*beside, *counted] if ties else [*counted, *beside]
-    random = np.random.default_rng(seed)
-    for place, want in enumerate(plan.wants):
-        if want.kind == "indices" and feeds[want.name].size:
-            _point(feeds, want.name, counted, random)
-            continue
-        is_float = want.name in plan.edged
-        is_whole = want.free and want.dtype.kind in "iu" and want.kind != "lengths"
-        if not is_float and not is_whole:
-            continue
-        met = [number for _, number in scalars] if is_whole and want.kind == "compared" else []
-        pins = [*dict.fromkeys(spoken if is_float else [*met, *whole])][:MOST_PINS]
-        fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
-        flat = feeds[want.name].reshape(-1).copy()
-        room = np.arange(flat.size)
-        if ties and is_float:
-            own = [number for number in numbers if 1 / ROOMY_PIN <= abs(number) <= ROOMY_PIN] or GRID
-            flat[::2] = random.choice(GRID, room[::2].size)
-            flat[1::2] = _digits(own, place, room[1::2].size, seed // ANEW)
-            room = room[::2]
-        elif ties and fitting and want.kind == "compared":
-            flat[:] = _digits(fitting, place, flat.size, seed // ANEW)
-        count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), room.size)
-        places = random.choice(room, count, replace=False) if count else ()
-        # Others each time, and in each input: where there is room for few, all are met in turn.
-        for number, at in enumerate(places, (seed // ANEW + place) * count):
-            flat[at] = fitting[number % len(fitting)]
-        feeds[want.name] = flat.reshape(feeds[want.name].shape)
+    return Spoken(
+        numbers,
+        counted,
+        floats=between if ties else [*numbers, *HALVES, *inside],
+        integers=[*beside, *counted] if ties else [*counted, *beside],
+        compared=[number for _, number in scalars],
+    )
 
 
 def _digits(numbers: Sequence[float], place: int, size: int, turn: int) -> np.ndarray:
