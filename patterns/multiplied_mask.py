@@ -40,8 +40,9 @@ def multiplied_mask(g: Graph, m: Multiplied) -> Tensor:
     zeros and ones.
     Numerics: exact, for finite scores.
     """
-    truth, values = m.truth, m.shown.drawn_from
+    truth = m.truth
     if truth is None or truth.dtype != "bool":
+        values = m.shown.drawn_from
         require(values is not None and bool(np.isin(values, (0, 1)).all()), "it may hold others than zeros and ones")
         truth = g.cast(m.shown, to=bool)
     return g.softmax(g.where(truth, m.x, m.low if m.high is None else -m.high), axis=-1)

@@ -14,6 +14,7 @@ from surgeon.errors import Refused, RuleError, require
 from surgeon.file.records import kind_record
 from surgeon.graph import Graph, Inner, Number, Untold
 from surgeon.indexing.scope import qualified
+from surgeon.listing import counted
 from surgeon.matching.asking import parameters_of
 from surgeon.matching.match import Match
 from surgeon.matching.records import record_of
@@ -201,9 +202,9 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
             told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
             raise RuleError(f"{told}; return what a helper made, such as g.identity(x).")
     if len(results) != len(match.outputs):
-        counts = [f"{count} tensor{'s' * (count != 1)}" for count in (len(results), len(match.outputs))]
-        told = f"Replacement {function.__name__} returns {counts[0]}"
-        raise RuleError(f"{told}, where the pattern {match.pattern.name} has {counts[1]}; return one for each.")
+        told = f"Replacement {function.__name__} returns {counted(len(results), 'tensor')}"
+        wanted = counted(len(match.outputs), "tensor")
+        raise RuleError(f"{told}, where the pattern {match.pattern.name} has {wanted}; return one for each.")
     fragment = freeze(graph, results)
     _refuse_inner(function, match, fragment)
     if not graph.called:

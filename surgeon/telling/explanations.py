@@ -20,13 +20,13 @@ def explained(found: Sequence[Explanation], node: str | None = None) -> Iterator
 
     node: the name that was asked for.
     """
-    far = [one for one in found if node is None and not one.fires and not any(miss.node for miss in one.misses)]
-    if len(far) <= FEW:
-        far = []
+    near, far = list[Explanation](), list[Explanation]()
     for one in found:
-        if one not in far:
-            yield explanation_lines(one, node)
-    if far:
+        (near if node is not None or one.fires or any(miss.node for miss in one.misses) else far).append(one)
+    is_long = len(far) > FEW
+    for one in near if is_long else found:
+        yield explanation_lines(one, node)
+    if is_long:
         title = f"{counted(len(far), 'other rule')} look for what is not there"
         yield [title, *(f"  {one.rule}: {'; '.join(dict.fromkeys(map(told, one.misses)))}" for one in far)]
 
