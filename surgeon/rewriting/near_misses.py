@@ -193,8 +193,6 @@ def near_misses(
     far = Counter[tuple[int, tuple[object, ...]]]()  # roots that were far from a match, by pattern and looks
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
-            if compiled.wild is not None and not fitting(scope, *compiled.wild):
-                continue  # nothing here is a placeholder of that kind
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
             starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
             looked = ((root, (id(compiled), looks(root))) for root in starts)
