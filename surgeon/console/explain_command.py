@@ -42,7 +42,9 @@ def explain(
 ) -> None:
     """Say where rules nearly fire in MODEL, nearest misses first, what stands against it, and what would mend it.
 
-    Nothing is written.  Example: surgeon explain in.onnx --rules gelu
+    Several rules are run together first, in memory: told is what they leave.  Nothing is written.
+
+    Example: surgeon explain in.onnx --rules gelu
     """
     require_report_path(report_path, source)
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)

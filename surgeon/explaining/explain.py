@@ -20,7 +20,7 @@ from surgeon.matching.match import Match, find, match_at
 from surgeon.matching.pattern import ops_of
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
-from surgeon.rewriting.driver import refusal
+from surgeon.rewriting.driver import NodeFilter, refusal
 from surgeon.rewriting.near_misses import (
     Explainer,
     Place,
@@ -33,8 +33,10 @@ from surgeon.rewriting.near_misses import (
     plans,
 )
 from surgeon.rewriting.near_roots import Way, possible_roots
+from surgeon.rewriting.result import Site
 from surgeon.rewriting.rewrite import Rules, paused_collector, require_target
-from surgeon.rewriting.run import indexed
+from surgeon.rewriting.run import RuleRun, indexed
+from surgeon.rewriting.turned import Turned
 from surgeon.rules.catalogue import all_rules, flat, resolve
 from surgeon.rules.rule import Plan, Rule
 from surgeon.target import DECOMPOSED
@@ -55,7 +57,7 @@ def with_hidden(index: Index, miss: Mismatch) -> Mismatch:
     for rule, parts in _decomposing():
         whole = _whole(index, rule) if wanted & parts else ""
         if whole:
-            count = sum(len(scope.by_op.get(whole, ())) for scope in index.scopes)
+            count = _count(index, whole)
             name = whole.rpartition("::")[2]
             how = f"--rules {rule.name} --target {DECOMPOSED} writes {'it' if count == 1 else 'them'} out"
             return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, and {how}")
@@ -82,9 +84,14 @@ def _whole(index: Index, rule: Rule) -> str:
         return ""
     for compiled in plan.sources if isinstance(plan, Plan) else ():
         ops = ops_of(compiled.pattern)
-        if len(ops) == 1 and any(scope.by_op.get(min(ops)) for scope in index.scopes):
+        if len(ops) == 1 and _count(index, min(ops)):
             return min(ops)
     return ""
+
+
+def _count(index: Index, op: str) -> int:
+    """How many nodes of an op the source has that are still there."""
+    return sum(node.alive and node.original for scope in index.scopes for node in scope.by_op.get(op, ()))
 
 
 @dataclass(slots=True)
@@ -92,13 +99,14 @@ class Explanation(Displayed):
     """What stands against one rule in one model.
 
     fires: (scope, node) of the sites where it fires.  misses: nearest first.  more: how many different ones are left
-    out.
+    out.  taken_by: other rules that fire at the node that was asked for.
     """
 
     rule: str
     fires: list[tuple[str, str]] = field(default_factory=list)
     misses: list[Mismatch] = field(default_factory=list)
     more: int = 0
+    taken_by: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON can hold it."""
@@ -107,6 +115,7 @@ class Explanation(Displayed):
             "fires": [{"scope": scope, "node": node} for scope, node in self.fires],
             "misses": [miss.to_dict() for miss in self.misses],
             "more": self.more,
+            "taken_by": list(self.taken_by),
         }
 
 
@@ -140,6 +149,9 @@ def explain(
     top: int | None = TOP,
 ) -> list[Mismatch]:
     """Say why rules do not fire where they nearly could, nearest misses first for each rule.
+
+    Several rules are run together, in memory, as one may need what another writes: what is told is of the model as
+    they leave it.
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
@@ -185,8 +197,11 @@ def explanations(
     chosen = flat(resolve(rules))
     with paused_collector(), Model.open(as_written(source)) as model:
         index = indexed(model)
-        nodes = None if node is None else _named(index, node)
-        found = Explanations(_of_rule(index, rule, target, ep, nodes, top) for rule in chosen)
+        asked = None if node is None else _named(index, node)
+        run = RuleRun(model, chosen, target, NodeFilter(), None, index, ep=ep)
+        followed = None if asked is None else _Followed.of(run, asked)
+        turned = Turned(index, run.driver.log)
+        found = Explanations(_of_rule(run, rule, turned, followed, top) for rule in chosen)
         found.node = node
         for rule, explanation in zip(chosen, found, strict=True):
             if len(chosen) <= NAMED:
@@ -195,23 +210,63 @@ def explanations(
         return found
 
 
-def _of_rule(
-    index: Index, rule: Rule, target: str, ep: str | None, nodes: list[Node] | None, top: int | None
-) -> Explanation:
-    found, work = Explanation(rule.name), _Work(index, rule, target, ep)
-    for match in work.fires():
-        if nodes is None or any(node in match.nodes for node in nodes):
-            found.fires.append((match.scope.label, match.root.label))
-    if nodes is not None:
-        told = [] if found.fires else list(work.at(nodes))
-        found.misses = work.edited(sorted(told or ([] if found.fires else lacking(index, rule, target)), key=nearness))
+@dataclass(slots=True)
+class _Followed:
+    """What became of the nodes that were asked for.
+
+    now: those that stand for them.  by_rule: the sites at which each rule took one, or one that stood for it then.
+    """
+
+    now: list[Node] = field(default_factory=list)
+    by_rule: dict[str, dict[Site, None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: RuleRun, asked: list[Node]) -> "_Followed":
+        """Follow nodes through a run."""
+        steps = [(site, step) for site in run.sites for step in site.steps]
+        took = {node: (site, step) for site, step in steps for node in (*step.removed, *step.orphans)}
+        followed, waiting = cls(), list(asked)
+        while waiting:
+            node = waiting.pop()
+            if node.alive:
+                followed.now.append(node)
+                continue
+            site, step = took.pop(node, (None, None))
+            if site is None or step is None:
+                continue  # another of them led here before
+            kept = [new for new, old in step.kept.items() if old is node]
+            waiting += kept or (step.added if node in step.removed else ())
+            if not kept:
+                followed.by_rule.setdefault(step.rule, {})[site] = None
+        return followed
+
+
+def _of_rule(run: RuleRun, rule: Rule, turned: Turned, followed: _Followed | None, top: int | None) -> Explanation:
+    found, work = Explanation(rule.name), _Work(run.index, rule, run.target, run.ep)
+    fires = list(work.fires())  # what the run left to others, if anything
+    if followed is not None:
+        fires = [match for match in fires if any(node in match.nodes for node in followed.now)]
+        sites = list(followed.by_rule.get(rule.name, ()))
+        found.taken_by = tuple(other for other in followed.by_rule if other != rule.name)
+    else:
+        sites = [site for site in run.sites if rule.name in site.fired]
+    found.fires = [(site.scope, site.root) for site in sites]
+    found.fires += [(match.scope.label, match.root.label) for match in fires]
+    absent = (turned.told(miss) for miss in lacking(run.index, rule, run.target))
+    if followed is not None:
+        told = [] if found.fires else list(work.at(followed.now))
+        if found.taken_by:  # who took it says most
+            told = list(filter(is_near, told))
+        elif not told and not found.fires:
+            told = list(absent)
+        found.misses = work.edited(sorted(told, key=nearness))
         return found
     misses = [*work.refused, *work.everywhere()]
     near = grouped(filter(is_near, misses))
     if not misses and not found.fires:
         near = work.instead()
     if not near and not found.fires:
-        near = grouped(misses)[:1] or list(islice(lacking(index, rule, target), 1))
+        near = grouped(misses)[:1] or list(islice(absent, 1))
     found.misses = work.edited(near[:top])
     found.more = len(near) - len(found.misses)
     return found

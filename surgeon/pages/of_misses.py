@@ -35,12 +35,12 @@ def of_misses(misses: Mismatches, paper: Paper) -> Markup:
 
 
 @shows(Explanation, "explanation", lambda found: f"Why {found.rule} does not fire")
-def of_explanation(found: Explanation, paper: Paper) -> Markup:
-    """What stands against one rule."""
+def of_explanation(found: Explanation, paper: Paper, node: str | None = None) -> Markup:
+    """What stands against one rule.  node: the name that was asked for."""
     where = listed(code(f"{node} ({scope})" if scope else node) for scope, node in found.fires)
     fires = fold("where it fires", where) if found.fires else Markup("")
     more = element("p", f"{found.more:,} more, for other reasons") if found.more else Markup("")
-    title = element("h2", explanation_title(found, None))
+    title = element("h2", explanation_title(found, node))
     return joined((title, fires, [_folded(miss, paper) for miss in found.misses], more))
 
 
@@ -52,7 +52,7 @@ def of_explanation(found: Explanation, paper: Paper) -> Markup:
 )
 def of_explanations(found: Explanations, paper: Paper) -> Markup:
     """What stands against several rules."""
-    return joined([of_explanation(one, paper) for one in found])
+    return joined([of_explanation(one, paper, found.node) for one in found])
 
 
 def _folded(miss: Mismatch, paper: Paper) -> Markup:

@@ -1,29 +1,26 @@
 """Runs rules over an index to a fixed point and keeps the edit log; knows nothing of files."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any
 
 from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.listing import first_of
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.near_misses import near_misses, nearest, worth_telling
 from surgeon.rewriting.replay import Replay
+from surgeon.rewriting.turned import Turned
 from surgeon.rules.inline import drop_uncalled
 from surgeon.rules.rule import Plan, Rule
 from surgeon.splicing.fragment import Fragment
 from surgeon.splicing.splice import Splicer, Step
 
 ROUNDS = 50
-SHOWN = 2  # ops and rules named of those that were there
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
 
 Progress = Callable[[str, int], None]
@@ -208,60 +205,15 @@ class Driver:
         """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
         misses = self.refusals
         fired = {step.rule for step in self.log}
-        turned = cache(lambda: _turned(self.log))  # most runs have nothing to say of it
-        ever = {op for scope in self.index.scopes for op in scope.by_op}
+        turned = Turned(self.index, self.log)
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
             near = nearest([miss for miss in found if miss.near and miss.node not in told])
             if not near and rule.name not in fired and not told:
-                near = [_with_turned(miss, turned()) if _was_there(miss, ever) else miss for miss in found[:1]]
+                near = [turned.told(miss) for miss in found[:1]]
             misses += near
         return misses
-
-
-@dataclass(slots=True)
-class _Turned:
-    """What became of the nodes of one op: how many went, and where in the log what came for them and who did it."""
-
-    count: int = 0
-    made: dict[str, int] = field(default_factory=dict)
-    rules: dict[str, int] = field(default_factory=dict)
-
-
-def _turned(log: Sequence[Step]) -> dict[str, _Turned]:
-    """By op what became of the nodes that rules took out."""
-    found: defaultdict[str, _Turned] = defaultdict(_Turned)
-    for number, step in enumerate(log):
-        ops = [node.op for node in step.removed]
-        for op in ops:
-            found[op].count += 1
-        for op in set(ops):
-            found[op].rules.setdefault(step.rule, number)
-            for node in step.added:
-                found[op].made.setdefault(node.op, number)
-    return found
-
-
-def _was_there(miss: Mismatch, ever: set[str]) -> bool:
-    """Whether what a rule finds absent was there.  ever: the ops that were."""
-    return miss.kind == "absent" and not ever.isdisjoint(miss.wanted.split(" or "))
-
-
-def _with_turned(miss: Mismatch, turned: Mapping[str, _Turned]) -> Mismatch:
-    """A miss of an op that is not there any more; with the rules that were before at those that there were."""
-    known = [turned[op] for op in miss.wanted.split(" or ") if op in turned]
-    if not known:
-        return miss
-    made, rules = _first([one.made for one in known]), _first([one.rules for one in known])
-    count = sum(one.count for one in known)
-    return replace(miss, reason=f"{miss.reason} any more: {rules} made {made or 'nothing'} of {count:,}")
-
-
-def _first(found: Sequence[Mapping[str, int]]) -> str:
-    """The names that come first in the log."""
-    at = sorted((number, name) for one in found for name, number in one.items())
-    return first_of(list(dict.fromkeys(name for _, name in at)), SHOWN)
 
 
 def refusal(rule: Rule, match: Match, root: Node, why: Refused | Declined) -> Mismatch:

@@ -95,7 +95,8 @@ class Explainer:
         miss = told(self.rule, compiled.pattern, scope, root, best)
         has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
         miss = worth_telling(miss, root) if has_all else miss
-        if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
+        is_said = best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total)
+        if is_said and best.also is None:  # where two things are wrong, another pattern may find one
             self.covered.update(best.nodes)
         return Place(miss, best, root)
 
@@ -128,8 +129,9 @@ class Place(NamedTuple):
     root: Node
 
     def order(self) -> tuple[object, ...]:
-        """Sorts what came furthest first; then what is certain, and takes fewest nodes to tell."""
-        return *nearness(self.miss), not self.best.is_certain, len(set(self.best.nodes)), self.root.slot
+        """Sorts what came furthest first; then where one thing is wrong; what is certain, and few nodes."""
+        best = self.best
+        return *nearness(self.miss), best.also is not None, not best.is_certain, len(set(best.nodes)), self.root.slot
 
 
 def apart(found: Iterable[Place], taken: Iterable[Node] = ()) -> Iterator[Mismatch]:

@@ -42,7 +42,9 @@ def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[s
 
 def explanation_title(found: Explanation, node: str | None) -> str:
     count = len(found.fires)
-    asked = f" at {node}" if node is not None else ""
+    asked = "" if node is None else f" at {node}"
+    if found.taken_by and not count:
+        asked += f", where {' and '.join(found.taken_by)} {'does' if len(found.taken_by) == 1 else 'do'}"
     if not count:
         near = any(miss.node for miss in found.misses)
         return f"{found.rule} does not fire{asked}{'; nearest misses:' if near else ':' if found.misses else ''}"

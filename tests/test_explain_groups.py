@@ -1,0 +1,69 @@
+"""Several rules are explained as they run together: one may need what another writes, or come too late."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from surgeon.explaining.explain import explanations
+from tests.command_line import run
+from tests.models import graph, opset
+
+HEAD = "(float[n, 4] x) => (float[n, 4] y)"
+CONSTANTS = "float k = {0.044715}, float r = {0.7978845608}, float one = {1}, float half = {0.5}"
+MODEL = graph(
+    "s = Add(x, bias) q = Mul(s, s) c = Mul(q, s) i = Mul(c, k) j = Add(s, i) u = Mul(j, r) t = Tanh(u) a = Add(t, one)"
+    " m = Mul(s, a) y = Mul(m, half)",
+    HEAD,
+    f"{CONSTANTS}, float[4] bias = {{1, 2, 3, 4}}",
+    opset(17),
+)
+FIRST, SECOND = "gelu_tanh", "bias_fast_gelu"  # the second looks for what the first writes
+
+
+def test_a_rule_fires_at_what_another_writes() -> None:
+    assert str(explanations(MODEL, f"{FIRST},{SECOND}")).split("\n\n") == [
+        "gelu_tanh fires at 1 site (y); nothing is missed",
+        "bias_fast_gelu fires at 1 site (y); nothing is missed",
+    ]
+
+
+def test_alone_it_has_nothing_to_fire_at() -> None:
+    (alone,) = explanations(MODEL, SECOND)
+    assert (alone.fires, alone.misses[0].reason) == ([], "there is no com.microsoft::FastGelu in the model")
+
+
+@pytest.mark.parametrize("node", ["q", "t", "m", "y"])
+def test_nodes_are_followed_to_what_stands_for_them(node: str) -> None:
+    told = explanations(MODEL, f"{FIRST},{SECOND}", node=node)
+    assert [(one.fires, one.taken_by) for one in told] == [([("", "y")], (SECOND,)), ([("", "y")], (FIRST,))]
+    assert str(told) == f"gelu_tanh fires at {node}\n\nbias_fast_gelu fires at {node}"
+
+
+def test_a_node_that_stays_is_explained_where_it_is() -> None:
+    """The Add of the bias goes with the second rule alone."""
+    first, second = explanations(MODEL, f"{FIRST},{SECOND}", node="s")
+    assert (first.fires, first.taken_by, second.fires) == ([], (SECOND,), [("", "y")])
+    (alone,) = explanations(MODEL, FIRST, node="s")
+    assert (alone.fires, alone.taken_by) == ([], ())
+    assert alone.misses[0].reason.startswith("wanted ")
+
+
+def test_a_rule_that_comes_too_late_is_told_who_was_first() -> None:
+    told = explanations(MODEL, f"{FIRST},mish", node="t")
+    late = told[-1]
+    assert (late.fires, late.misses, late.taken_by) == ([], [], (FIRST,))
+    assert late.to_dict()["taken_by"] == [FIRST]
+    assert str(told).endswith("mish does not fire at t, where gelu_tanh does")
+
+
+def test_an_op_that_is_there_no_more_is_told_with_who_took_it() -> None:
+    *_, late = explanations(MODEL, f"{FIRST},mish")
+    reason = "there is no Tanh in the model any more: gelu_tanh made com.microsoft::FastGelu of 1"
+    assert (late.fires, late.misses[0].reason) == ([], reason)
+
+
+def test_the_command_line_tells_the_same(tmp_path: Path) -> None:
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    shown = run("explain", tmp_path / "model.onnx", "-r", f"{FIRST},{SECOND}").stdout
+    assert shown.rstrip() == str(explanations(MODEL, f"{FIRST},{SECOND}"))
