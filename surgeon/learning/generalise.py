@@ -124,9 +124,10 @@ class _Comparison:
         arrays = [self._array(number, name) for number, name in enumerate(names)]
         first = arrays[0]
         role = _role(*step, place)
-        if all(_equal(first, other) for other in arrays[1:]):
+        finest = max(arrays, key=lambda array: array.itemsize)
+        if all(_is_rounded(finest, other) for other in arrays):
             is_short = first.size <= FIXED_SIZE and (first.size == 1 or first.ndim < 2)
-            return Fixed(first) if is_short else self._hole(names, _constant_name(role, first), "Constant")
+            return Fixed(finest) if is_short else self._hole(names, _constant_name(role, first), "Constant")
         kind = _kind_of(first)
         if {array.size for array in arrays} == {1} and kind is not None:
             values = tuple(float(array.reshape(-1)[0]) for array in arrays)
@@ -267,6 +268,12 @@ def _equal(one: Array, two: Array) -> bool:
     return (
         one.shape == two.shape and one.dtype == two.dtype and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
     )
+
+
+def _is_rounded(one: Array, two: Array) -> bool:
+    """Whether floats are others in the precision of their own dtype; whether anything else is equal."""
+    are_floats = _kind_of(one) == _kind_of(two) == "float"
+    return _equal(one.astype(two.dtype) if are_floats else one, two)
 
 
 def _is_default(node: Node, name: str, value: Any) -> bool:

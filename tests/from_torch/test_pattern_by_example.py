@@ -380,6 +380,24 @@ def test_numbers_of_half_precision_keep_their_names():
         assert "(g: Graph, x: Tensor, weight: Constant, epsilon: float)" in found.text()
 
 
+def test_a_constant_is_the_same_in_every_precision():
+    """The digits that float16 has are those of the number in float32; other digits are another number."""
+    model = parse("(float[n] x) => (float[n] y) <float half = {0.5}> { y = Mul(x, half) }")
+
+    def learned_from(*numbers):
+        made = [onnx.ModelProto.FromString(model.SerializeToString()) for _ in numbers]
+        for one, number in zip(made, numbers, strict=True):
+            one.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(number, "half"))
+            one.graph.input[0].type.tensor_type.elem_type = one.graph.initializer[0].data_type
+            one.graph.output[0].type.tensor_type.elem_type = one.graph.initializer[0].data_type
+        return learn_models([[Example(one, f"{place}.onnx") for place, one in enumerate(made)]], "scaled").text()
+
+    narrow, wide = np.float16(0.7345678), np.float32(0.7345678)
+    assert "g.mul(x, 0.7345678)" in learned_from(narrow, wide)
+    assert "g.mul(x, 0.7345678)" in learned_from(wide, narrow)
+    assert "g.mul(x, number)" in learned_from(narrow, np.float32(0.73))
+
+
 def test_names_in_a_model_are_no_code():
     """A custom op may be called anything; the text quotes it, and refuses what cannot be written."""
     models = [parse("(float[2, 4] x) => (float[2, 4] y) { s = my.Op(x) y = Neg(s) }") for _ in range(2)]
