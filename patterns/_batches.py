@@ -16,10 +16,10 @@ def parted(g: Graph, x: Tensor, ahead: list[Any]) -> Tensor:
     free = [axis for axis, size in enumerate(ahead) if not isinstance(size, int)]
     known = prod(size for size in ahead if isinstance(size, int))
     require(len(free) < 2 and known > 0, "the sizes of several axes that become one are free")
-    shape = g.shape(x)
-    first = g.div(g.slice(shape, [0], [1], [0]), np.array([known], np.int64))
+    first = g.div(g.size_of(x, 0), np.array([known], np.int64)) if free else None
     sizes = [first if axis in free else np.array([size], np.int64) for axis, size in enumerate(ahead)]
-    return g.reshape(x, g.concat(*sizes, g.slice(shape, [1], [3], [0]), axis=0))
+    own = [np.array([x.shape[axis]]) if isinstance(x.shape[axis], int) else g.size_of(x, axis) for axis in (1, 2)]
+    return g.reshape(x, g.concat(*sizes, *own, axis=0))
 
 
 def with_one_batch(g: Graph, x: Tensor) -> Tensor:

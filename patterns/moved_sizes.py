@@ -68,3 +68,24 @@ def size_of_reshaped(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: lis
     place = one_place(y.rank, start, stop)
     require(place < x.rank and x.shape[place] == y.shape[place], "the reshape changes the size")
     return g.size_of(x, place)
+
+
+def quotient(g: Graph, x: Tensor, start: list[int], stop: list[int], parts: Constant) -> Tensor:
+    """A size of a reshaped tensor by a number."""
+    return g.div(sliced_reshaped(g, x, start, stop), parts)
+
+
+@rule(patterns=[quotient], target="any", opset=10)
+def size_of_joined(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: list[int], parts: Constant) -> Tensor:
+    """Read a size from a tensor, instead of dividing that of the axis which it is part of after a reshape.
+
+    What: Div of one element of Shape(Reshape(x)) by a number, where x has an axis of that size.
+    Numerics: none.
+    """
+    require(x.shape is not None and y.shape is not None, "a shape is unknown")
+    joined = y.shape[one_place(y.rank, start, stop)]
+    require(parts.values.size == 1 and parts.rank < 2, "it is divided by several numbers")
+    number = int(parts.values.reshape(-1)[0])
+    axes = [axis for axis, size in enumerate(x.shape) if size * number == joined]
+    require(number > 0 and bool(axes), "no axis of what is reshaped has this size")
+    return g.size_of(x, axes[0])

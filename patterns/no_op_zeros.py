@@ -1,29 +1,73 @@
-"""Sums with a tensor of zeros that is made for them."""
+"""Tensors of one number everywhere, which are made to be multiplied or added: what exporters make of baddbmm."""
 
 from typing import Any
 
 import numpy as np
 from onnx import numpy_helper
 
-from surgeon import Graph, Tensor, require, rule
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
 
 
-def filled(g: Graph, x: Tensor, factor: float, **attributes: Any) -> Tensor:
-    """x plus a tensor of one number everywhere, perhaps times another."""
-    full = g.constant_of_shape(g.any_tensor(), **attributes)
-    return g.capture("y", g.add(x, g.any_of(g.mul(full, factor), full)))
+class Full(Captures):
+    """A number that is everywhere in a tensor of a shape, and what that is multiplied with, or added to."""
+
+    x: Tensor | None = None
+    full: Tensor
+    factor: Constant | None = None
+    shape: Tensor
+    number: Constant | None = None
+    attributes: dict[str, Any] | None = None
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The number, of its dtype, with axes of one where it has some."""
+        if self.number is not None:
+            return np.asarray(self.number.values)
+        value = (self.attributes or {}).get("value")
+        return np.zeros((), np.float32) if value is None else numpy_helper.to_array(value).reshape(())
 
 
-@rule(patterns=[filled], target="any")
-def no_op_zeros(g: Graph, x: Tensor, y: Tensor, attributes: dict[str, Any], factor: float = 1.0) -> Tensor:
+def full(g: Graph, m: Full) -> Tensor:
+    """The tensor, as TorchScript makes it, or dynamo."""
+    made = g.constant_of_shape(m.shape, **m.attributes)
+    m.full = g.any_of(g.shared(made), g.shared(g.expand(m.number, m.shape)))
+    return m.full
+
+
+def times(g: Graph, m: Full) -> Tensor:
+    """Each of its numbers times another."""
+    return g.mul(full(g, m), m.factor)
+
+
+@rule(patterns=[times], target="any")
+def scaled_full(g: Graph, m: Full) -> Tensor:
+    """Multiply a number before it is spread to a shape.
+
+    What: Mul of a ConstantOfShape or an Expand of one number, and a number.
+    Numerics: none.
+    """
+    require(m.value.size == m.factor.values.size == 1, "more than two numbers are multiplied")
+    require(m.full.rank is not None and m.factor.rank <= m.full.rank, "the product may have more axes")
+    with np.errstate(all="ignore"):  # infinity times 0 is no number, here as there
+        product = m.value * m.factor.values.reshape(())
+    return g.expand(product, m.shape)
+
+
+def plus(g: Graph, m: Full) -> Tensor:
+    """It added to another."""
+    return g.add(m.x, full(g, m))
+
+
+@rule(patterns=[plus], target="any")
+def no_op_zeros(g: Graph, m: Full) -> Tensor:
     """Take out sums with a tensor of zeros that has no more axes or elements.
 
-    What: Add of a ConstantOfShape whose value, times the number that it is multiplied with, is 0: what exporters make
-    of baddbmm with beta=0.
+    What: Add of a ConstantOfShape or an Expand of 0.
     Numerics: none, but for −0, which becomes 0 in a sum.
     """
-    value = attributes.get("value", 0.0)
-    number = float(np.ravel(value if not hasattr(value, "dims") else numpy_helper.to_array(value))[0])
-    require(np.isfinite(number) and np.isfinite(factor) and number * factor == 0, "what is added is not zero")
-    require(x.shape is not None and x.shape == y.shape, "the sum may have another shape")
-    return x
+    require(not np.any(m.value), "what is added is not zero")
+    require(m.x.shape is not None and m.full.shape is not None, "a shape is unknown")
+    require(m.full.rank <= m.x.rank, "the sum has more axes")
+    fits = (own in (1, size) for own, size in zip(m.full.shape[::-1], m.x.shape[::-1], strict=False))
+    require(all(fits), "the sum may be larger")
+    return m.x

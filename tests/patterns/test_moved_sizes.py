@@ -1,7 +1,7 @@
 """Sizes of transposed and reshaped tensors: what is read before, what is spared and why."""
 
 import pytest
-from surgeon.patterns.moved_sizes import size_of_reshaped, size_of_transposed
+from surgeon.patterns.moved_sizes import size_of_joined, size_of_reshaped, size_of_transposed
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -19,6 +19,13 @@ def split(body, output="int64[1] y, float[a, b, 2, 4] t", target="heads"):
     return parse(f"(float[a, b, 8] x) => ({output}) {constants} {{ t = Reshape(x, {target}) s = Shape(t) {body} }}")
 
 
+def joined(body, target="1, -1, 4"):
+    """Heads that become part of the batch, and a quotient of that."""
+    constants = CONSTANTS.replace(">", f", int64[1] five = {{5}}, int64[3] target = {{{target}}}>")
+    made = f"t = Reshape(x, target) s = Shape(t) {body}"
+    return parse(f"(float[1, a, 5, 4] x) => (int64[1] y, float[1, c, 4] t) {constants} {{ {made} }}")
+
+
 # fmt: off
 FIRES = [
     Case(size_of_transposed, "a slice", graph("y = Slice(s, one, two, zero)")),
@@ -29,6 +36,8 @@ FIRES = [
     Case(size_of_transposed, "a slice that tells no axis", graph("y = Slice(s, one, two)")),
     Case(size_of_reshaped, "a size before what is split", split("y = Slice(s, one, two, zero)")),
     Case(size_of_reshaped, "without an axis", split("y = Slice(s, one, two)")),
+    Case(size_of_joined, "rows of which each has five heads", joined("q = Slice(s, one, two, zero) y = Div(q, five)")),
+    Case(size_of_joined, "rows and columns", joined("q = Slice(s, one, two, zero) y = Div(q, five)", "2, -1, 2")),
 ]
 SPARES = [
     Case(size_of_transposed, "two sizes in a slice", graph("y = Slice(s, one, three, zero)", "int64[2] y"),
@@ -38,6 +47,8 @@ SPARES = [
          model=split("y = Slice(s, one, two, zero)", "int64[1] y, float[a, d, 2, 2] t", "more")),
     Case(size_of_reshaped, "a size of an axis that is new", why="the reshape changes the size",
          model=split("y = Slice(s, two, three, zero)")),
+    Case(size_of_joined, "another number", why="no axis of what is reshaped has this size",
+         model=joined("q = Slice(s, one, two, zero) y = Div(q, two)")),
 ]
 # fmt: on
 

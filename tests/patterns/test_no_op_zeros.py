@@ -1,12 +1,16 @@
-"""no_op_zeros: sums with zeros made for them, what is spared and why."""
+"""Sums with zeros made for them, and products of what is one number everywhere: what is spared and why."""
 
 import pytest
-from surgeon.patterns.no_op_zeros import no_op_zeros
+from surgeon.patterns.no_op_zeros import no_op_zeros, scaled_full
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
-CONSTANTS = "float zero = {0}, float two = {2}, int64[1] one = {1}"
+CONSTANTS = (
+    "float zero = {0}, float two = {2}, int64[1] one = {1}, float[1] three = {3}, float[1, 1] deep = {3}, "
+    "float[4, 1] some = {0, 1, 0, 2}"
+)
 MADE = "s = Shape(x) c = ConstantOfShape<value = float[1] {0}>(s)"
+SPREAD = "s = Shape(x) c = Expand(two, s)"
 SCALED = "s = Shape(x) c = ConstantOfShape<value = float[1] {3}>(s) d = Mul(c, zero) y = Add(x, d)"
 
 
@@ -20,15 +24,24 @@ FIRES = [
     Case(no_op_zeros, "zeros", graph(f"{MADE} y = Add(x, c)")),
     Case(no_op_zeros, "zeros added first", graph(f"{MADE} y = Add(c, x)")),
     Case(no_op_zeros, "without a value, which is then 0", graph("s = Shape(x) c = ConstantOfShape(s) y = Add(x, c)")),
-    Case(no_op_zeros, "numbers times zero, as baddbmm has it", graph(SCALED)),
-    Case(no_op_zeros, "zeros times a number", graph(f"{MADE} d = Mul(c, two) y = Add(x, d)")),
+    Case(no_op_zeros, "zeros that are spread", graph("s = Shape(x) c = Expand(zero, s) y = Add(x, c)")),
+    Case(no_op_zeros, "zeros that others read", graph(f"{MADE} y = Add(x, c)", "float[b, 4, t] y, float[b, 4, t] c")),
+    Case(scaled_full, "numbers times zero, as baddbmm has it", graph(SCALED)),
+    Case(scaled_full, "times what has an axis", graph(SCALED.replace("zero", "three"))),
+    Case(scaled_full, "a number that is spread", graph(f"{SPREAD} d = Mul(zero, c) y = Add(x, d)")),
+    Case(scaled_full, "infinity times zero, which is no number", graph(SCALED.replace("{3}", "{inf}"))),
 ]
 SPARES = [
     Case(no_op_zeros, "ones", why="not zero", model=graph(f"{MADE.replace('{0}', '{1}')} y = Add(x, c)")),
-    Case(no_op_zeros, "numbers times two", why="not zero", model=graph(SCALED.replace("zero", "two"))),
-    Case(no_op_zeros, "infinity times zero", why="not zero",
-         model=graph(SCALED.replace("float[1] {3}", "float[1] {inf}"))),
-    Case(no_op_zeros, "more axes", why="another shape",
+    Case(no_op_zeros, "infinity", why="not zero", model=graph(f"{MADE.replace('{0}', '{inf}')} y = Add(x, c)")),
+    Case(no_op_zeros, "numbers of which some are zero", why="not zero",
+         model=graph("s = Shape(x) c = Expand(some, s) y = Add(x, c)")),
+    Case(scaled_full, "numbers of which some are zero", why="more than two numbers",
+         model=graph("s = Shape(x) c = Expand(some, s) d = Mul(c, two) y = Add(x, d)")),
+    Case(scaled_full, "a product of more axes", why="may have more axes",
+         model=graph("s = Shape(x) n = Gather(s, one) c = ConstantOfShape(n) d = Mul(c, deep) y = Add(x, d)",
+                     "float[b, 4, t] y")),
+    Case(no_op_zeros, "more axes", why="the sum has more axes",
          model=graph("s = Shape(x) u = Concat<axis = 0>(one, s) c = ConstantOfShape<value = float[1] {0}>(u) "
                      "y = Add(x, c)", "float[1, b, 4, t] y")),
 ]
