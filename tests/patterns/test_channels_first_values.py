@@ -19,10 +19,15 @@ LAST = (
     "a = MatMul(r, l) m = Transpose<perm = [0, 2, 3, 1]>(a) n = Mul(m, h) p = Softmax<axis = 2>(n) "
     "u = Transpose<perm = [0, 3, 1, 2]>(p) y = MatMul(u, w)"
 )
+BEHIND = (
+    "r = Transpose<perm = [0, 2, 1, 3]>(q) l = Transpose<perm = [0, 2, 3, 1]>(k) w = Transpose<perm = [0, 2, 1, 3]>(v) "
+    "a = MatMul(r, l) m = Transpose<perm = [0, 2, 1, 3]>(a) n = Mul(m, h) o = Add(n, z) p = Softmax<axis = -1>(o) "
+    "u = Transpose<perm = [0, 2, 1, 3]>(p) y = MatMul(u, w)"
+)
 
 
 def graph(body, inputs=CHANNELS, output="float[b, d, s] y"):
-    header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1, "my" : 1]> g'
     return parse(f"{header} ({inputs}) => ({output}) <float zero = {{0}}, float h = {{0.25}}> {{ {body} }}")
 
 
@@ -41,6 +46,11 @@ FIRES = [
                "float[b, c, s] q", "float[b, s, c] y")),
     Case([turned_softmax, attention], "an attention whose scores have the heads last",
          graph(LAST, ROWS, "float[b, 4, s, 8] y")),
+    Case(turned_softmax, "a bias", graph(BEHIND, f"{ROWS}, float[b, s, 4, t] z", "float[b, 4, s, 8] y")),
+    Case(turned_softmax, "a bias of fewer axes", graph(BEHIND, f"{ROWS}, float[s, 1, t] z", "float[b, 4, s, 8] y")),
+    Case(turned_softmax, "a bias of one number", graph(BEHIND, f"{ROWS}, float z", "float[b, 4, s, 8] y")),
+    Case([turned_softmax, attention], "an attention with a bias whose scores have the heads behind the rows",
+         graph(BEHIND, f"{ROWS}, float[s, 1, t] z", "float[b, 4, s, 8] y")),
 ]
 SPARES = [
     Case(channels_first_values, "weights that are not turned", why="wanted Transpose",
@@ -54,6 +64,9 @@ SPARES = [
          model=graph(f"{TURNED} z = Neg(p)", output="float[b, d, s] y, float[b, s, t] z")),
     Case(turned_softmax, "an axis that is not the last behind it", why="not the last",
          model=graph(LAST.replace("axis = 2>", "axis = 1>"), ROWS, "float[b, 4, s, 8] y")),
+    Case(turned_softmax, "a bias of unknown rank", why="nobody knows which",
+         model=graph(f"e = my.Sizes(c) z = Expand(c, e) {BEHIND}",
+                     f"{ROWS}, float c", "float[b, 4, s, 8] y")),
 ]
 # fmt: on
 
