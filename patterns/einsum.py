@@ -1,4 +1,4 @@
-"""Einsum of two factors as the product of matrices that it mostly is, and of one as the axes that it moves."""
+"""Einsum of two factors as the product, of matrices mostly, that it is, and of one as the axes that it moves."""
 
 from math import prod
 from typing import Any
@@ -43,6 +43,14 @@ def right_of(g: Graph, x: Tensor, have: str, parts: Parts, sizes: Sizes) -> Tens
     return g.unsqueeze(x, list(range(ahead, ahead + more))) if more > 0 else x
 
 
+def beside(g: Graph, x: Tensor, have: str, want: str) -> Tensor:
+    """A factor that is multiplied with another element by element: its axes in order, and axes of one between them."""
+    x = ordered(g, x, have, "".join(letter for letter in want if letter in have))
+    first = min((want.index(letter) for letter in have), default=len(want))
+    new = [place - first for place in range(first, len(want)) if want[place] not in have]
+    return g.unsqueeze(x, new) if new else x
+
+
 def product(g: Graph, m: Product) -> Tensor:
     """Einsum of two factors."""
     return g.einsum(m.a, m.b, equation=m.equation)
@@ -50,14 +58,17 @@ def product(g: Graph, m: Product) -> Tensor:
 
 @rule(patterns=[product], target="any")
 def einsum(g: Graph, m: Product) -> Tensor:
-    """Write an Einsum of two factors as a MatMul, with the transposes and reshapes that it needs.
+    """Write an Einsum of two factors as a MatMul, or a Mul, with the transposes and reshapes that it needs.
 
     What: sums of products in which each axis is one of the batch, of rows, of columns, or summed, as in
-    bhid,bhjd->bhij.  No axis is named twice in a factor, and none is summed in one factor alone.
-    Numerics: rounding only.
+    bhid,bhjd->bhij; where nothing is summed, as in i,j->ij, all products of two elements.  No axis is named twice in a
+    factor, and none is summed in one factor alone.
+    Numerics: rounding only; none where nothing is summed.
     """
     require(str(m.a.dtype) in KINDS, f"MatMul does not multiply {m.a.dtype}")
     terms, a, b = terms_of(m), m.a, m.b
+    if {*terms.left, *terms.right} == {*terms.made}:
+        return g.mul(beside(g, a, terms.left, terms.made), beside(g, b, terms.right, terms.made))
     if terms.made and terms.made[-1] not in terms.right:
         a, b, terms = b, a, terms._replace(left=terms.right, right=terms.left)
     parts = parts_of(terms)

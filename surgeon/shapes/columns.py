@@ -32,6 +32,13 @@ class Columns:
         self.shapes = shapes
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[tuple[Scope, str], Numbers | None] = {}
+        self._fixed = 0
+
+    def renew(self, fixed: int) -> None:
+        """Look at all columns anew where not as many tensors as before are known to be constants."""
+        if fixed != self._fixed:
+            self._known.clear()
+            self._fixed = fixed
 
     def of(self, scope: Scope, name: str, depth: int = 0) -> tuple[int, ...] | None:
         """A number for each column of a tensor, equal for those that are equal; None where they are not counted.

@@ -23,8 +23,10 @@ def elements_of(index: Index) -> Elements:
 
 
 def columns_of(index: Index) -> Columns:
-    """Which columns of such tensors are equal, likewise."""
-    return index.noted(Columns, lambda: Columns(shapes_of(index)))
+    """Which columns of such tensors are equal; more are known to be once rules have computed some."""
+    columns = index.noted(Columns, lambda: Columns(shapes_of(index)))
+    columns.renew(sum(len(scope.fixed) for scope in index.scopes))
+    return columns
 
 
 class _Grown(Origin):

@@ -53,6 +53,10 @@ FIRES = [
     Case(einsum, "a product of vectors", graph("i,i->", "8", "8", "")),
     Case(einsum, "integers", graph("ij,jk->ik", "m, 4", "4, n", "m, n", "int64")),
     Case(einsum, "half precision", graph("bhid,bhjd->bhij", "b, 4, s, 8", "b, 4, t, 8", "b, 4, s, t", "float16")),
+    Case(einsum, "all products of two vectors", graph("i,j->ij", "m", "n", "m, n")),
+    Case(einsum, "products in a batch, turned", graph("bi,bj->jbi", "b, 3", "b, n", "n, b, 3")),
+    Case(einsum, "products of elements", graph("ab,ba->ab", "m, n", "n, m", "m, n")),
+    Case(einsum, "products with an ellipsis", graph("...,f->...f", "b, n", "4", "b, n, 4")),
     Case([einsum, attention], "an attention", parse(CORE)),
 ]
 SPARES = [
@@ -60,7 +64,6 @@ SPARES = [
     Case(einsum_of_one, "no result of one factor named", why="does not name", model=of_one("ij", "n, 4", "n, 4")),
     Case(einsum_of_one, "a dtype that is not added up", why="does not add up int16",
          model=of_one("ij->ji", "n, 4", "4, n", "int16")),
-    Case(einsum, "no sum", why="nothing is summed", model=graph("bi,bj->bij", "b, 3", "b, 4", "b, 3, 4")),
     Case(einsum, "a sum over one factor", why="one factor alone", model=graph("ij,jk->k", "m, 4", "4, n", "n")),
     Case(einsum, "a diagonal", why="a diagonal", model=graph("iij,jk->ik", "3, 3, 4", "4, n", "3, n")),
     Case(einsum, "no result named", why="does not name", model=graph("ij,jk", "m, 4", "4, n", "m, n")),
