@@ -11,12 +11,12 @@ from surgeon import Captures, Constant, Graph, Tensor, require, rule
 class Full(Captures):
     """A number that is everywhere in a tensor of a shape, and what that is multiplied with, or added to."""
 
-    x: Tensor | None = None
+    x: Tensor | Any = None
     full: Tensor
-    factor: Constant | None = None
+    factor: Constant | Any = None
     shape: Tensor
-    number: Constant | None = None
-    attributes: dict[str, Any] | None = None
+    number: Constant | Any = None
+    attributes: dict[str, Any] | Any = None
 
     @property
     def value(self) -> np.ndarray[Any, Any]:

@@ -18,7 +18,7 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 # Modules of functions by operator: each computes, infers, judges or writes for the operators that it is keyed by.
 REGISTRIES = {
     *("indexing.constants", "learning.lessons", "learning.writing", "shapes.attention", "shapes.elements"),
-    *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.reducing"),
+    *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.ratios", "shapes.reducing"),
     *("shapes.selecting", "shapes.sequences", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands"),
     "freeing.mixing",
     "edits.found_heads",
@@ -53,6 +53,7 @@ LISTED = {
     "matching.algebra": (LAWS, "Add Div Exp Mul Sigmoid Sub Tanh"),
     "matching.needs": (LAWS, "Mul Sigmoid Tanh"),
     "matching.recording": (BUILT, "CastLike"),
+    "matching.state": (RULE, "Transpose"),
     "searches.quantized": (FOUND, "DequantizeLinear GlobalMaxPool MaxPool QuantizeLinear Relu"),
     "sites.preparing": (BUILT, "Identity"),
     "sites.told_sizes": (RULE, "Concat"),
@@ -83,6 +84,7 @@ LISTED = {
     ),
     "shapes.elementwise": (RULE, "Pow"),
     "shapes.making": (RULE, "Upsample"),
+    "shapes.ratios": (RULE, "Add Ceil Div Floor Mul"),
     "shapes.selecting": (RULE, "ConstantOfShape"),
     "shapes.sequences": (RULE, "SequenceAt SequenceConstruct SplitToSequence"),
     "shapes.shapes": (RULE, "Cast If"),

@@ -173,7 +173,7 @@ class State:
     def attribute_value(self, node: Node, name: str) -> tuple[bool, Any]:
         """(known, value) of an attribute; the schema's default where it is absent; unknown when it is a reference.
 
-        Of a call, that of the local function.
+        Of a call, that of the local function; of a Transpose, all axes backwards.
         """
         item = node.attribute(name)
         if item is not None:
@@ -184,6 +184,9 @@ class State:
         if name == record(node.op).outputs_in:
             return True, len(node.outputs)
         default = self._default_of_call(node, name) if known is None else spec.default if spec is not None else None
+        if name == "perm" and node.op == "Transpose":
+            rank = self.rank(node.inputs[0])
+            return True, None if rank is None else list(reversed(range(rank)))
         return True, plain(default) if default is not None else None
 
     def _default_of_call(self, node: Node, name: str) -> AttributeProto | None:

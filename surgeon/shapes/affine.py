@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surgeon.shapes.facts import Shape
-from surgeon.shapes.symbols import Expr, Size, at_least, product
+from surgeon.shapes.symbols import Expr, Size, at_least, product, symbol
+from surgeon.shapes.widths import fits
+
+PLACES = symbol("places")  # of an axis
 
 
 class Affine(NamedTuple):
@@ -23,6 +26,10 @@ class Affine(NamedTuple):
     def is_constant(self) -> bool:
         """Whether all elements are equal."""
         return not any(stride != 0 for stride in self.strides)
+
+    def fits(self, dtype: int) -> bool:
+        """Whether integers of a dtype hold all elements along axes of usual sizes: what they do not goes round."""
+        return fits(self.offset, dtype) and all(fits(stride * PLACES, dtype) for stride in self.strides)
 
     def plus(self, other: "Affine", factor: Size = 1) -> "Affine":
         """The sum with another of as many axes, `factor` times."""

@@ -182,8 +182,14 @@ class Elements:
 
     def _find(self, is_choice: bool, home: Scope, name: str) -> Any:
         shape = self.shapes.facts(home, name).shape
-        find: Callable[..., Any] = self._find_choice if is_choice else self._find_affine
-        return None if shape is None else said(find, home, name, shape)
+        if shape is None:
+            return None
+        if is_choice:
+            return said(self._find_choice, home, name, shape)
+        found: Affine | None = said(self._find_affine, home, name, shape)
+        dtype = self.shapes.facts(home, name).dtype
+        is_held = found is None or dtype not in (INT32, INT64) or found.fits(dtype)
+        return found if is_held else None
 
     def _site(self, home: Scope, name: str) -> NodeView | None:
         node = home.producers.get(name)

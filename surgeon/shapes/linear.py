@@ -5,7 +5,7 @@ from typing import Any
 
 from surgeon.shapes.broadcasting import broadcast, equal
 from surgeon.shapes.facts import INT32, INT64, Draft, Facts, NodeView, Open, Rule, Shape, require
-from surgeon.shapes.symbols import Size, floor_div, smallest
+from surgeon.shapes.symbols import Size, at_least, floor_div, smallest
 
 
 def product_shape(left: Shape | None, right: Shape | None) -> Open | None:
@@ -124,11 +124,19 @@ class _Windows:
         last = floor_div(size + self.pads[axis] - 1, stride)
         return smallest(-floor_div(-room, stride), last) + 1
 
+    def pooled(self, axis: int, size: Size, ceil: bool) -> Size | None:
+        """The same of a pool; None where ONNX Runtime has it otherwise than the standard."""
+        is_too_large = isinstance(size, int) and not at_least(size + self.padding(axis), self.extent(axis))
+        is_same = self.auto.startswith("SAME")
+        is_odd = self.dilations[axis] > 1 if is_same else is_too_large
+        return None if is_odd else self.size(axis, size, ceil)
+
     def transposed(self, axis: int, size: Size, extra: int) -> Size:
         """The size along an axis of the output of a transposed convolution."""
-        if self.auto.startswith("SAME"):
-            return size * self.strides[axis]
-        return (size - 1) * self.strides[axis] + extra + self.extent(axis) - self.padding(axis)
+        full = (size - 1) * self.strides[axis] + extra + self.extent(axis)
+        if self.auto.startswith("SAME"):  # nothing is added where windows do not overlap
+            return smallest(size * self.strides[axis], full)
+        return full - self.padding(axis)
 
 
 def _convolved(site: NodeView, data: Shape | None, weight: Shape | None) -> Open | None:
@@ -174,7 +182,7 @@ def _pool(site: NodeView) -> Sequence[Draft]:
     require(len(data) > 1)
     windows = _Windows(site, kernel, len(data) - 2)
     ceil = bool(site.attribute("ceil_mode", 0))
-    shape = [*data[:2], *(windows.size(axis, size, ceil) for axis, size in enumerate(data[2:]))]
+    shape = [*data[:2], *(windows.pooled(axis, size, ceil) for axis, size in enumerate(data[2:]))]
     return [Draft(dtype, shape), Draft(INT64, shape)]
 
 

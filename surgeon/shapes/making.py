@@ -1,14 +1,14 @@
 """Rules for ops that make tensors of shapes and numbers: constants, ranges, shapes, random numbers, resizes."""
 
 from collections.abc import Sequence
-from math import ceil, isfinite, lcm
+from math import ceil, inf, isfinite, lcm
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto
 
 from surgeon.shapes.facts import BOOL, FLOAT, FLOATS, INT64, Draft, Facts, NodeView, Rule, axis_of, length_of, require
-from surgeon.shapes.ratios import LARGEST_DIVISOR, nearest
+from surgeon.shapes.ratios import KINDS, MOST_UNDER, scaled
 from surgeon.shapes.symbols import Size, floor_div, largest
 
 STRING = 8  # TensorProto.STRING
@@ -72,8 +72,11 @@ def _range(site: NodeView) -> Sequence[Draft]:
     floats = [site.floats(position) for position in range(3)] if dtype in FLOATS else [None]
     if all(floats):
         first, last, step = (numbers[0] for numbers in floats if numbers)
-        require(step != 0 and isfinite((last - first) / step))
-        return [Draft(dtype, [max(ceil((last - first) / step), 0)])]
+        with np.errstate(all="ignore"):
+            first, last = map(KINDS[dtype or FLOAT], (first, last))
+            steps = float(last - first) / step if step else inf  # as ONNX Runtime has it
+        require(isfinite(steps))
+        return [Draft(dtype, [max(ceil(steps), 0)])]
     bounds = [_bound(site, position) for position in range(3)]
     if not all(bounds):
         return [Draft(dtype, [None])]
@@ -90,7 +93,7 @@ def _bound(site: NodeView, position: int) -> tuple[Size, int] | None:
         return (sizes[0], 1) if sizes else None
     require(isfinite(floats[0]))
     over, under = floats[0].as_integer_ratio()
-    return (over, under) if under <= LARGEST_DIVISOR else None
+    return (over, under) if under <= MOST_UNDER else None
 
 
 def _random(site: NodeView) -> Sequence[Draft]:
@@ -108,20 +111,12 @@ def _resize(site: NodeView) -> Sequence[Draft]:
     elif not site.has(3):
         position = 1 if site.node.op == "Upsample" or site.opset < 11 else 2
         scales = site.floats(position) if site.has(position) else site.attribute("scales")
-        scaled = zip(axes, scales or (), strict=False)
-        given = None if scales is None else [_scaled(shape[axis], scale) for axis, scale in scaled]
+        pairs = zip(axes, scales or (), strict=False)
+        given = None if scales is None else [scaled(shape[axis], scale) for axis, scale in pairs]
     sizes: list[Size | None] = list(shape)
     for place, axis in enumerate(axes):
         sizes[axis] = None if given is None or place >= len(given) else given[place]
     return [Draft(dtype, sizes)]
-
-
-def _scaled(size: Size, scale: float) -> Size:
-    """floor(size · scale), in single precision where the size is a number."""
-    if isinstance(size, int):
-        return int(np.float32(size) * np.float32(scale))
-    over, under = nearest(scale, 10_000)
-    return floor_div(size * over, under)
 
 
 def _frames(site: NodeView) -> Sequence[Draft]:

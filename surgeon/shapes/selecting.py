@@ -46,10 +46,18 @@ def _from_front(bound: Size | None, size: Size) -> Size | None:
     return largest(bound + size, 0) if at_least(0, bound) else None
 
 
+def slice_range(size: int, start: int, end: int, step: int) -> range:
+    """The places of an axis that a Slice takes: where it runs backwards, it begins at the first one at least."""
+    first, last = (bound + size if bound < 0 else bound for bound in (start, end))
+    least, most = (-1, size - 1) if step < 0 else (0, size)
+    return range(min(max(first, 0), most), min(max(last, least), most), step)
+
+
 def slice_size(size: Size, start: Size | None, end: Size | None, step: int) -> Size | None:
     """How many elements of an axis a Slice takes (ONNX, Slice)."""
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
-        return len(range(*slice(start, end, step).indices(size)))
+        require(step != 0)
+        return len(slice_range(size, start, end, step))
     if step < 0:
         if isinstance(start, int) and isinstance(end, int) and (start == -1 or start >= FAR) and end <= -FAR:
             return floor_div(size - 1, -step) + 1

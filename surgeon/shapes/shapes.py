@@ -37,6 +37,7 @@ from surgeon.shapes.repeats import Repeats
 from surgeon.shapes.rules import by_rule
 from surgeon.shapes.stated import UNSTATED, Stated
 from surgeon.shapes.symbols import Expr, symbol
+from surgeon.shapes.widths import held
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
 MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
@@ -372,9 +373,8 @@ class Shapes:
                 found = results[place] if place < len(results) else None
                 if found is None and node.op in ("Constant", "Cast"):
                     found = self._constant(home, name)
-                if found is not None and (found.size > values.LIMIT or (fixed and found.shape != tuple(numbers))):
-                    found = None
-                self._values[home, name] = found if found is not None else blank
+                is_odd = found is not None and (found.size > values.LIMIT or (fixed and found.shape != tuple(numbers)))
+                self._values[home, name] = blank if found is None or is_odd else held(found, dtype)
         return ()
 
     def _by_value_rule(self, site: NodeView) -> Sequence[Values | None]:

@@ -42,6 +42,7 @@ class Stated:
         shapes = [facts.shape for facts in self.inputs.values() if facts.shape is not None]
         self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
         """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
+        self._is_stale = bool(self.symbols) and _is_fixed(graph)
 
     def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
@@ -54,7 +55,8 @@ class Stated:
         kind = info.type.SerializeToString()
         if kind not in self._by_type:
             self._by_type[kind] = self._read(info.type)
-        return self._by_type[kind]
+        told = self._by_type[kind]
+        return (Draft(told[0].dtype, None), None) if self._is_stale and home.parent is None else told
 
     def _read(self, kind: onnx.TypeProto) -> tuple[Draft, Facts | None]:
         dtype, shape = _tensor(kind)
@@ -84,6 +86,16 @@ class Stated:
             self._parsed[text] = parse(text)
         size = self._parsed[text]
         return None if isinstance(size, int) and size < 0 else size
+
+
+def _is_fixed(graph: onnx.GraphProto) -> bool:
+    """Whether value_info has a number for each dimension of each tensor: none of it is of inputs that are free.
+
+    So it is where inputs were freed after the export, by hand say; what is stated speaks of the sizes before.
+    """
+    shapes = (_tensor(value.type)[1] for value in graph.value_info)
+    known_shapes = (shape.dim for shape in shapes if shape is not None)
+    return len(graph.value_info) > 0 and all(dim.HasField("dim_value") for dims in known_shapes for dim in dims)
 
 
 UNSTATED: tuple[Draft, Facts | None] = (Draft(*UNKNOWN), None)

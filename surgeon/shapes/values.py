@@ -4,6 +4,7 @@ Each rule gives an object array for each output: ints, bools and sizes, None for
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
@@ -27,8 +28,9 @@ from surgeon.shapes.facts import (
 )
 from surgeon.shapes.layout import reshaped, split_sizes
 from surgeon.shapes.making import constant, range_length, shape_range
-from surgeon.shapes.selecting import slice_parameters
+from surgeon.shapes.selecting import slice_parameters, slice_range
 from surgeon.shapes.symbols import Expr, Size, at_least, exact_quotient, floor_div, largest, product, smallest
+from surgeon.shapes.widths import held
 
 Kinds: TypeAlias = tuple[type, ...]
 SIZES: Kinds = (int, Expr)
@@ -46,6 +48,7 @@ def of_array(array: np.ndarray) -> Values | None:
 
 def as_array(value: Values | None, dtype: int | None) -> np.ndarray | None:
     """A value as an array, whatever the free dimensions are; None where they, or no integers or truths, are in it."""
+    value = held(value, dtype)
     if value is None or dtype not in WHOLE or not all(isinstance(item, int) for item in value.flat):
         return None
     return value.astype(tensor_dtype_to_np_dtype(dtype))
@@ -105,11 +108,20 @@ def _divide(a: Size, b: Size) -> Size | None:
     return floor_div(a, b) if exact is not None or (at_least(a, 0) and at_least(b, 0)) else None
 
 
-def _division(site: NodeView) -> Sequence[Values | None]:
-    a, b = site.value(0), site.value(1)
-    if a is None or b is None:
-        return [None]
-    return [_each(ratios.quotient, a, b, kinds=NUMBERS) if site.dtype(0) in FLOATS else _each(_divide, a, b)]
+def _arithmetic(op: str, whole: Callable[..., Any] | None) -> ValueRule:
+    """A rule for an op of floats as of sizes.  whole: what it makes of integers, None where it takes none."""
+
+    def compute(site: NodeView) -> Sequence[Values | None]:
+        require(len(site.inputs) == ratios.OPERANDS[op])
+        given = [array for array in map(site.value, range(len(site.inputs))) if array is not None]
+        if len(given) < len(site.inputs):
+            return [None]
+        dtype = site.dtype(0) or site.dtype(len(given) - 1)
+        if dtype in FLOATS:
+            return [_each(partial(ratios.computed, op, dtype), *given, kinds=NUMBERS)]
+        return [None if whole is None else _each(whole, *given)]
+
+    return compute
 
 
 def _modulo(site: NodeView) -> Sequence[Values | None]:
@@ -162,13 +174,15 @@ def _same(site: NodeView) -> Sequence[Values | None]:
     return [site.value(0)]
 
 
-def _cast(site: NodeView) -> Sequence[Values | None]:
-    value, target = site.value(0), site.attribute("to")
+def _cast_to(site: NodeView, target: int | None) -> Sequence[Values | None]:
+    value = site.value(0)
     if value is None or target not in (*INTEGERS, *FLOATS, BOOL):
         return [None]
+    if target in FLOATS:
+        wide = _each(lambda item: int(item) if isinstance(item, bool) else item, value, kinds=NUMBERS)
+        return [_each(lambda item: ratios.rounded(item, target), wide, kinds=NUMBERS)]
     if site.dtype(0) in FLOATS:
-        whole = _each(ratios.truncated, value, kinds=NUMBERS) if target in INTEGERS else None
-        return [value if target in FLOATS else whole]
+        return [_each(ratios.truncated, value, kinds=NUMBERS) if target in INTEGERS else None]
     if target == BOOL:
         return [_each(lambda item: item if isinstance(item, bool) else _not(equals(item, 0)), value)]
     return [_each(lambda item: int(item) if isinstance(item, bool) else item, value)]
@@ -211,11 +225,9 @@ def _slice(site: NodeView) -> Sequence[Values | None]:
     for start, end, axis, step in zip(*found, strict=True):
         if not isinstance(start, int) or not isinstance(end, int):
             return [None]
-        cut = [slice(None)] * value.ndim
-        # The end of a slice that runs backwards past the first element has no number in Python.
-        last = None if step < 0 and end < -value.shape[axis] else end
-        cut[axis_of(axis, value.ndim)] = slice(start, last, step)
-        value = value[tuple(cut)]
+        at = axis_of(axis, value.ndim)
+        require(step != 0)
+        value = np.take(value, list(slice_range(value.shape[at], start, end, step)), axis=at)
     return [value]
 
 
@@ -330,17 +342,24 @@ def _reducing(reduce: Callable[..., Size]) -> ValueRule:
 
 
 def _total(items: Sequence[Size]) -> Size:
-    total: Size = 0
-    for item in items:
-        total = total + item
-    return total
+    return sum(items, start=0)
 
+
+ARITHMETIC: dict[str, Callable[..., Any] | None] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _divide,
+    "Neg": lambda a: -a,
+    "Floor": None,
+    "Ceil": None,
+}  # what each makes of integers: those with nothing to it round floats
 
 RULES: dict[str, ValueRule] = {
     "Constant": _constant,
     "Identity": _same,
-    "Cast": _cast,
-    "CastLike": _same,
+    "Cast": lambda site: _cast_to(site, site.attribute("to")),
+    "CastLike": lambda site: _cast_to(site, site.dtype(1)),
     "Shape": _shape,
     "Size": _size,
     "Gather": _gather,
@@ -358,13 +377,7 @@ RULES: dict[str, ValueRule] = {
     "Range": _range,
     "Where": _where,
     "Mod": _modulo,
-    "Add": _elementwise(lambda a, b: a + b, 2, NUMBERS),
-    "Sub": _elementwise(lambda a, b: a - b, 2, NUMBERS),
-    "Mul": _elementwise(lambda a, b: a * b, 2, NUMBERS),
-    "Div": _division,
-    "Floor": _elementwise(ratios.floor, 1, NUMBERS),
-    "Ceil": _elementwise(ratios.ceil, 1, NUMBERS),
-    "Neg": _elementwise(lambda a: -a, 1, NUMBERS),
+    **{op: _arithmetic(op, whole) for op, whole in ARITHMETIC.items()},
     "Abs": _elementwise(lambda a: a if at_least(a, 0) else -a if at_least(0, a) else None, 1),
     "Sign": _elementwise(_sign_of, 1),
     "Min": _elementwise(smallest, None),
