@@ -64,6 +64,9 @@ def known(body):
         (f"{BOTH} c = Concat<axis = -1>(h, h) y = Concat<axis = 0>(b, c)", "01230123"),
         (f"{BOTH} y = Concat<axis = 0>(b, f0)", "01234567"),
         (f"{BOTH} y = Gather<axis = 0>(b, places)", "01230123"),
+        (f"{BOTH} a = Unsqueeze(places, last) y = GatherND(b, a)", "01230123"),
+        ("c = Unsqueeze(places, last) d = GatherND(f, c) e = Concat<axis = 1>(f, f) g = GatherND(e, c) "
+         "h2 = GatherND(h, c) y = Concat<axis = 1>(d, h2)", "01234567"),
         (f"{BOTH} y = Gather<axis = 1>(b, order)", "0101"),
         (f"{BOTH} a = Unsqueeze(b, nil) y = Gather<axis = -1>(a, order)", "0101"),
         (f"{BOTH} a = Reshape(b, pairs) y = Gather<axis = -1>(a, first)", "0101"),

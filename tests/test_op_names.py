@@ -76,7 +76,7 @@ LISTED = {
     "searches.whole_casts": (FOUND, "Add Cast Ceil Clip Floor Round"),
     "shapes.supposed": (RULE, "Loop"),
     "shapes.bodies": (RULE, "If Loop Scan"),
-    "shapes.columns": (RULE, "Cast Concat Cos Div Expand Gather Mul Neg Sin Slice Split Tile Transpose"),
+    "shapes.columns": (RULE, "Cast Concat Cos Div Expand Gather GatherND Mul Neg Sin Slice Split Tile Transpose"),
     "shapes.elements": (
         RULE,
         "Add And Cast Concat ConstantOfShape CumSum Equal Expand Gather GatherND Identity Mul Neg NonZero Or Range "

@@ -51,14 +51,20 @@ gathers_in_order = Search(_gathers_in_order, "no gather picks the elements of a 
 
 
 def _by_grid(elements: Elements, node: Node) -> _Picked | None:
-    """A GatherND with a column of indices for each axis of its tensor."""
+    """A GatherND with a column of indices for each axis of its tensor, or for the first of them."""
     x, indices = node.inputs
     batched = node.attribute("batch_dims")
     own, shape = (elements.shapes.facts(node.scope, name).shape for name in node.inputs)
-    if own is None or not shape or shape[-1] != len(own) or (batched is not None and batched.i):
+    if own is None or not shape or not isinstance(shape[-1], int) or (batched is not None and batched.i):
         return None
     columns = elements.columns(node.scope, indices)
-    return None if columns is None else _Picked(x, indices, (node,), columns, shape[:-1])
+    if columns is None or not 0 < shape[-1] <= len(own):
+        return None
+    whole = own[shape[-1] :]  # axes behind those that are picked along
+    steps = [Affine(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
+    axes = range(len(shape) - 1 + len(whole))
+    steps += [Affine(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
+    return _Picked(x, indices, (node,), steps, (*shape[:-1], *whole))
 
 
 def _by_flat_index(index: Index, elements: Elements, node: Node) -> _Picked | None:

@@ -185,11 +185,15 @@ class Columns:
         elif op == "Transpose":
             perm = site.attribute("perm") or list(reversed(range(rank)))
             made = own if perm[-behind:] == list(range(rank - behind, rank)) else None
+        elif op == "GatherND":
+            picked = (site.shape(1) or (None,))[-1]  # axes, the first of them: of what is behind those all is taken
+            is_behind = isinstance(picked, int) and picked <= len(site.shape(0) or ()) - behind
+            made = own if is_behind and not site.attribute("batch_dims", 0) else None
         if made is None:
             return None
         ahead = (site.shape(0) or ())[: -behind if op in REGROUPING else -max(behind, made.ndim)]
-        is_still = op != "Transpose" and ahead == shape[: -made.ndim] and not self._cuts_ahead(site, name, behind)
-        return made if is_still else self._named(home, name, made)
+        is_moved = op in ("Transpose", "GatherND") or self._cuts_ahead(site, name, behind)
+        return self._named(home, name, made) if is_moved or ahead != shape[: -made.ndim] else made
 
     def _repeated(self, site: NodeView, shape: Shape, made: Numbers) -> Numbers:
         """Columns of one row that becomes several: those of each."""

@@ -136,8 +136,11 @@ class Elements:
         return columns if columns and len(columns) == len(found) else None
 
     def _joined(self, home: Scope, name: str) -> list[Affine | None]:
-        """The columns that a Concat puts beside each other."""
+        """The columns that a Concat puts beside each other, or the one that there is."""
         site, shape = self._site(home, name), self.shapes.facts(home, name).shape
+        own = self.affine(home, name) if shape and shape[-1] == 1 else None
+        if own is not None:
+            return [Affine(own.offset, own.strides[:-1])]
         if site is None or site.node.op != "Concat" or not shape:
             return []
         if axis_of(site.attribute("axis", 0), len(shape)) != len(shape) - 1:

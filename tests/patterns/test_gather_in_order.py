@@ -9,9 +9,9 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = (
     "<int64 nil = {0}, int64 one = {1}, int64[1] last = {-1}, int64[1] first = {0}, int64[3] batch = {1, 2, 3}, "
-    "int64[3] keys = {0, 1, 2}, int64[2] axes = {1, 2}, int64[1] flat = {-1}, "
+    "int64[3] keys = {0, 1, 2}, int64[2] axes = {1, 2}, int64[2] ends = {0, 2}, int64[1] flat = {-1}, "
     "int64[2, 1, 1, 3, 2] grid = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}, "
-    "int64[2, 1, 1, 3, 2] odd = {0, 0, 0, 1, 0, 2, 1, 2, 1, 1, 1, 0}>"
+    "int64[1, 3, 1] places = {0, 2, 1}, int64[2, 1, 1, 3, 2] odd = {0, 0, 0, 1, 0, 2, 1, 2, 1, 1, 1, 0}>"
 )
 COUNTS = "zm = Shape(table) b = Gather(zm, nil) t = Gather(zm, one)"
 RANGES = "r = Range(nil, b, one) rows = Unsqueeze(r, batch) o = Range(nil, t, one) columns = Unsqueeze(o, keys)"
@@ -19,6 +19,7 @@ GRID = (
     "u = Max(rows, columns) sh = Shape(u) r5 = Expand(rows, sh) c5 = Expand(columns, sh) ru = Unsqueeze(r5, last) "
     "cu = Unsqueeze(c5, last) at = Concat<axis = -1>(ru, cu) g = GatherND(table, at)"
 )
+ROWS = "r = Range(nil, b, one) at = Unsqueeze(r, ends)"
 LINE = "s = Mul(rows, t) at = Add(s, columns) line = Flatten<axis = 2>(table) l = Gather(line, at)"
 FLAT = f"{LINE} sh = Shape(at) g = Reshape(l, sh)"
 OTHER = "zx = Shape(x) b = Gather(zx, nil) t = Gather(zx, one) zm = Shape(table) w = Gather(zm, one)"
@@ -43,6 +44,11 @@ FIRES = [
          graph("g = GatherND(table, grid)", "float[2, 3] table", "float[2, 1, 1, 3]")),
     Case(gather_in_order, "a batch of one", graph(f"{COUNTS} {RANGES} {GRID}", "float[1, m] table",
                                                 "float[1, 1, 1, m]")),
+    Case(gather_in_order, "rows of a table",
+         graph(f"{COUNTS} {ROWS} g = GatherND(table, at)", output="float[1, n, m]")),
+    Case(gather_in_order, "fewer rows than there are", graph(
+        f"zx = Shape(x) b = Gather(zx, nil) {ROWS} g = GatherND(table, at)", "float[9, m] table, float[n, q] x",
+        "float[1, n, m]")),
     Case(gather_in_order, "without new axes", graph(
         f"{COUNTS} {RANGES.replace('batch', 'one1').replace('keys', 'first')} {GRID}".replace(
             "zm =", "one1 = Constant<value_ints = [1]>() zm =", 1), output="float[n, m]")),
@@ -50,6 +56,8 @@ FIRES = [
 SPARES = [
     Case(gather_in_order, "indices in another order", why="no gather picks",
          model=graph("g = GatherND(table, odd)", "float[2, 3] table", "float[2, 1, 1, 3]")),
+    Case(gather_in_order, "rows in another order", why="no gather picks",
+         model=graph("g = GatherND(table, places)", "float[3, m] table", "float[1, 3, m]")),
     Case(gather_in_order, "each second one", why="no gather picks",
          model=graph(f"{COUNTS} {RANGES.replace('Range(nil, t, one)', 'Range(nil, t, two)')} {GRID}".replace(
              "zm =", "two = Constant<value_int = 2>() zm =", 1), output="float[n, 1, 1, k]")),
