@@ -79,7 +79,8 @@ def fused_matmul(g: Graph, m: Factors) -> Tensor:
     alike = not (left[1] or right[1]) or a.rank == b.rank > 2  # (MatMulComputeHelper::Compute)
     require(alike, "a batch is moved only where both factors have as many axes")
     alpha = own.get("alpha", 1.0) * m.factor
-    kept = float(np.float32(alpha))
+    with np.errstate(over="ignore"):
+        kept = float(np.float32(alpha))
     require(np.isfinite(kept) and kept != 0, "alpha would be 0, or not finite")
     require(kept == alpha or str(a.dtype) != "float64", "alpha is a float32, too coarse for this factor in a double")
     if alpha == 1.0 and not any((*left, *right)):

@@ -15,8 +15,20 @@ def _leave_folder() -> None:
         del sys.path[0]
 
 
+def _open_streams() -> None:
+    """Have the standard streams that the caller closed lead nowhere: a file of ours would take the place of one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
 def main() -> None:
     """Run the command line, and end the process."""
+    _open_streams()
     gc.disable()  # a short life of many small objects, and no garbage among them
     from surgeon.console.cli import main as surgeon  # not at the top: all that it imports is made without the collector
 

@@ -189,6 +189,39 @@ def interrupting(g: Graph, x: Tensor) -> Tensor:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_the_caller_closed_do_not_matter(tmp_path: Path, closed: str) -> None:
+    """Nothing of what would have gone there lands in a file, and the exit code is that of the run."""
+    source, out = gelus(tmp_path), tmp_path / "out.onnx"
+    for arguments, code in ((("rewrite", source, out, "-r", "gelu"), 0), (("rewrite", source, out, "-r", "nosuch"), 2)):
+        command = [sys.executable, "-m", "surgeon", *map(str, arguments)]
+        assert subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command]).returncode == code
+    onnx.load(out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("rewrite", "IN", "OUT", "-r", "gelu", "--proof-time", "1e10"), "cannot take 1e+10 s"),
+        (("rewrite", "IN", "OUT", "-r", "gelu", "--check", "model", "--run-time", "1e10"), "cannot take 1e+10 s"),
+        (("edit", "IN", "OUT", "--dim", "n=9223372036854775808"), "from 0 to 2^63 - 1"),
+        (("rewrite", "IN", "IN/out.onnx", "-r", "gelu"), "is a file, in which nothing can lie"),
+        (("split", "IN", "IN/parts", "--at", "l0d"), "is a file, in which nothing can lie"),
+        (("rewrite", "IN", "OUT", "-r", "./folder.py"), "'folder.py' is a folder; name a rule file in it"),
+        (("learn", "torch.nn:GELU", "--shape", "x"), "'x' is no shape"),
+        (("learn", "torch.nn:GELU", "--shape", "2,,3"), "'2,,3' is no shape"),
+    ],
+)
+def test_what_cannot_be_meant_gets_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.py").mkdir()
+    source = str(gelus(tmp_path))
+    told = (argument.replace("IN", source).replace("OUT", "out.onnx") for argument in arguments)
+    assert words in one_sentence(run(*told), 2)
+
+
 def test_an_interrupt_leaves_no_litter(tmp_path: Path) -> None:
     """SIGINT while sites are rewritten: exit 130, one word, nothing new in the folder."""
     rules = tmp_path / "rules.py"

@@ -106,7 +106,8 @@ def _from_torch(name: str, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[s
 
 def _shape(text: str) -> tuple[int, ...]:
     try:
-        shape = tuple(int(part) for part in text.replace("x", ",").split(",") if part.strip())
+        parts = text.replace("x", ",").split(",") if text.strip() else []
+        shape = tuple(map(int, parts[:-1] if parts and not parts[-1].strip() else parts))  # (2,) as Python has it
     except ValueError:
         shape = (-1,)
     if any(size < 1 for size in shape):

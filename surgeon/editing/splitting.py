@@ -22,7 +22,7 @@ from surgeon.editing.sameness import why_not_same
 from surgeon.errors import GraphError, ModelFileError, UsageError
 from surgeon.file.atomic import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
-from surgeon.file.save import DataMode, Written, save
+from surgeon.file.save import DataMode, Written, require_folder, save
 from surgeon.file.source import Source, as_written, is_in_memory, label
 from surgeon.models.options import CheckOptions, require_check
 from surgeon.models.whole_model import invalidity, require_held
@@ -268,8 +268,7 @@ def _require_valid(model: Model, part: Written) -> None:
 @contextmanager
 def _staged(folder: Path, force: bool) -> Iterator[Path]:
     """A folder beside one, which takes its place when the context is left in order, and else is gone."""
-    if not folder.parent.is_dir():
-        raise ModelFileError(f"The folder {folder.parent} does not exist: create it first.")
+    require_folder(folder.parent)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file: name a folder to write the parts to.")
     is_held = folder.is_dir() and any(folder.iterdir())
@@ -277,7 +276,10 @@ def _staged(folder: Path, force: bool) -> Iterator[Path]:
         raise ModelFileError(f"{folder} holds files already: name another folder, or write among them with force.")
     sweep(folder)
     staging = temporary_name(folder, ".files")
-    staging.mkdir()
+    try:
+        staging.mkdir()
+    except OSError as error:
+        raise ModelFileError(f"In {folder.parent} no folder can be made ({error.strerror}): name another.") from error
     try:
         yield staging
         if is_held:

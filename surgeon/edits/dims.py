@@ -66,8 +66,8 @@ class Dim(Edit):
                     f"or free a fixed one, as in --dim images[0]={self.size}."
                 )
             return Free(int(place["axis"]), self.size, place["input"]).apply(draft)
-        if self.size < 0:
-            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a whole number of at least 0.")
+        if not 0 <= self.size < 1 << 63:  # onnx.proto: dim_value is an int64
+            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a number from 0 to 2^63 - 1.")
         name = self.name
         if place is not None:
             dims = draft.input(place["input"]).type.tensor_type.shape.dim

@@ -112,11 +112,18 @@ def save(
     sync_folder(target.parent)
 
 
+def require_folder(folder: Path) -> None:
+    """Raise ModelFileError where nothing can be written to a folder because there is none."""
+    if folder.exists() and not folder.is_dir():
+        raise ModelFileError(f"{folder} is a file, in which nothing can lie: name another folder.")
+    if not folder.is_dir():
+        raise ModelFileError(f"The folder {folder} does not exist: create it first.")
+
+
 def _target(out: Path) -> Path:
     """The file that is to be replaced: links are followed, so that they stay links."""
     target = Path(os.path.realpath(out))
-    if not target.parent.is_dir():
-        raise ModelFileError(f"The folder {target.parent} does not exist: create it first.")
+    require_folder(target.parent)
     if target.is_dir():
         raise ModelFileError(f"{out} is a folder: name the file to write.")
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):

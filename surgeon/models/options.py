@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from surgeon.errors import UsageError
-from surgeon.limits import RUN_TIME
+from surgeon.limits import LONGEST, RUN_TIME
 
 Check = Literal["sites", "model", "both", "none"]
 CHECKS = ("sites", "model", "both", "none")
@@ -60,7 +60,7 @@ class CheckOptions:
 
     def require(self) -> None:
         """Raise UsageError for options that mean nothing."""
-        if not 0 < self.proof_time < float("inf"):
+        if not 0 < self.proof_time <= LONGEST:
             raise UsageError(f"A proof cannot take {self.proof_time:g} s; give it some seconds, as in --proof-time 60.")
         require_run_time(self.run_time)
         if self.jobs is not None and self.jobs < 1:
@@ -107,7 +107,7 @@ def require_options(
 
 def require_run_time(seconds: float) -> None:
     """Raise UsageError for a time in which nothing can run."""
-    if not 0 < seconds < float("inf"):
+    if not 0 < seconds <= LONGEST:
         raise UsageError(f"A run cannot take {seconds:g} s; give it some seconds, as in --run-time 600.")
 
 

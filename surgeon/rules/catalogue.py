@@ -236,6 +236,8 @@ def _import(name: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
+    if path.is_dir():
+        raise RuleError(f"{str(path)!r} is a folder; name a rule file in it.")
     if not path.is_file():
         raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
     version = path.stat()  # a file that was edited is read again
@@ -265,6 +267,8 @@ def _from_file(path: Path) -> ModuleType:
 def _told(path: Path, error: BaseException) -> str:
     """What went wrong while a rule file was run, in which line, and what to do where that can be told."""
     kind, text = type(error).__name__, str(error).rstrip(".")
+    if isinstance(error, OSError) and error.filename == os.path.abspath(path):
+        return f"{error.strerror}."
     if isinstance(error, SyntaxError):  # which says its place itself; it may be that of a neighbour
         where = f" ({Path(error.filename or path).name}, line {error.lineno})" if error.lineno else ""
         return f"{kind}: {error.msg}{where}."
