@@ -71,6 +71,7 @@ GROUPS = {
     ),
     "attentions": (
         "softmax",
+        "relaxed_softmax",
         "einsum",
         "rotary_embedding",
         "rotary_partial",

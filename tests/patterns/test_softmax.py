@@ -1,6 +1,7 @@
-"""The Softmax and LogSoftmax rules: what fires and what is spared."""
+"""The rules of Softmax and its logarithm: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.relaxed_softmax import relaxed_softmax
 from surgeon.patterns.softmax import log_softmax, shifted_softmax, softmax
 
 from surgeon.testing import Case, check_fires, check_spares
@@ -10,6 +11,9 @@ LAST = "<int64[1] last = {-1}>"
 EXP = "m = ReduceMax<axes = [-1], keepdims = 1>(x) d = Sub(x, m) e = Exp(d)"
 DYNAMO = "m = ReduceMax<keepdims = 1>(x, last) d = Sub(x, m) e = Exp(d)"
 SHIFTED, SHIFTED_DYNAMO = (made.removesuffix(" e = Exp(d)") for made in (EXP, DYNAMO))
+APART = "m = ReduceMax<axes = [-1], keepdims = 0>(x) u = Unsqueeze(m, last) d = Sub(x, u)"
+FACTOR = "<int64[1] last = {-1}, float many = {32}>"
+F16_FACTOR = "<int64[1] last = {-1}, float16 many = {20480}>"  # the bits of 32
 CUBE = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"
 
 # fmt: off
@@ -37,6 +41,11 @@ FIRES = [
     Case(shifted_softmax, "the axis from the front", graph(f"{SHIFTED} y = Softmax<axis = 1>(d)")),
     Case(shifted_softmax, "an inner axis", graph(
         "m = ReduceMax<axes = [-2]>(x) d = Sub(x, m) y = Softmax<axis = 1>(d)", head=CUBE)),
+    Case(relaxed_softmax, "scores made small, as CogView has it",
+         graph(f"{APART} e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR)),
+    Case(relaxed_softmax, "a maximum that keeps its axis",
+         graph(f"{SHIFTED} e = Mul(many, d) y = Softmax<axis = -1>(e)", FACTOR)),
+    Case(relaxed_softmax, "no factor, in float16", graph(f"{APART} y = Softmax<axis = -1>(d)", LAST, head=F16)),
     Case(log_softmax, "log(softmax(x))", graph("s = Softmax<axis = -1>(x) y = Log(s)")),
     Case(log_softmax, "log(softmax(x)) over an inner axis", graph("s = Softmax<axis = 1>(x) y = Log(s)", head=CUBE)),
     Case(log_softmax, "TorchScript by hand",
@@ -71,6 +80,12 @@ SPARES = [
          model=graph("l = ReduceLogSumExp<axes = [-1], keepdims = 1>(x) y = Sub(x, l)")),
     Case(shifted_softmax, "the maximum over another axis", why="over other axes than the softmax",
          model=graph("m = ReduceMax<axes = [0], keepdims = 1>(x) d = Sub(x, m) y = Softmax<axis = -1>(d)")),
+    Case(relaxed_softmax, "a product that float16 may not hold", why="too large for float16",
+         model=graph(f"{APART} e = Mul(d, many) y = Softmax<axis = -1>(e)", F16_FACTOR, head=F16)),
+    Case(relaxed_softmax, "a factor that turns the order", why="turns the order",
+         model=graph(f"{APART} e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR.replace("{32}", "{-32}"))),
+    Case(relaxed_softmax, "the maximum over another axis", why="over other axes",
+         model=graph("m = ReduceMax<axes = [0]>(x) d = Sub(x, m) e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR)),
     Case(shifted_softmax, "the least number taken off", why="there is no ReduceMax",
          model=graph("m = ReduceMin<axes = [-1], keepdims = 1>(x) d = Sub(x, m) y = Softmax<axis = -1>(d)")),
     Case(log_softmax, "a double", why="of doubles", model=graph("s = Softmax<axis = -1>(x) y = Log(s)", head=F64)),
