@@ -1,4 +1,4 @@
-"""Slices of tensors that were joined, which are some of those tensors."""
+"""Tensors that are joined: slices of them, which are some of those tensors, and those that add nothing."""
 
 from itertools import accumulate
 
@@ -44,3 +44,30 @@ def joined_parts(g: Graph, m: Joined) -> Tensor:
     require(size in ends, "it does not end where one of the joined tensors does")
     taken = parts[begin : begin + 1 + ends.index(size)]
     return taken[0] if len(taken) == 1 else g.concat(*taken, axis=m.axis)
+
+
+class Parts(Captures):
+    """Tensors that are joined along an axis."""
+
+    first: Tensor
+    rest: tuple[Tensor, ...]
+    axis: int
+
+
+def of_parts(g: Graph, m: Parts) -> Tensor:
+    """A Concat of two or more."""
+    return g.concat(m.first, *m.rest, axis=m.axis)
+
+
+@rule(patterns=[of_parts], target="any")
+def empty_parts(g: Graph, m: Parts) -> Tensor:
+    """Leave out of a Concat what has no elements.
+
+    What: inputs whose size along its axis is 0, as of the columns that a rotary embedding leaves alone, where it turns
+    all (litgpt, rotary-embedding-torch).
+    Numerics: none.
+    """
+    parts = [m.first, *m.rest]
+    left = [part for part in parts if part.shape is None or part.shape[m.axis % part.rank] != 0]
+    require(0 < len(left) < len(parts), "all have elements, as far as that is known")
+    return left[0] if len(left) == 1 else g.concat(*left, axis=m.axis)

@@ -80,7 +80,8 @@ def repeated_heads(g: Any, x: gs.Tensor, heads: int = 0, copies: int = 0, column
         each = g.expand(g.unsqueeze(x, [2]), np.array([1, 1, copies, 1, 1], np.int64))
         return g.reshape(each, [0, heads * copies, -1, columns])
     x = g.named(x)
-    each = g.named(g.expand(g.unsqueeze(x, [2]), g.any_tensor()))
+    one = g.unsqueeze(x, [2])
+    each = g.named(g.any_of(g.expand(one, g.any_tensor()), g.tile(one, g.any_tensor())))
     return g.such_that(reshaped(g, each), are_copies, each, x)
 
 

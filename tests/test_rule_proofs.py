@@ -57,6 +57,7 @@ UNMADE = {
     "l2_norm": {"floored"},
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
+    "size_of_joined": {"quotient"},
     "size_of_reshaped": {"sliced_reshaped"},
 }
 # Rules that made-up models do not suit, as many sizes must fit one another, or as their forms are too many: those of
@@ -78,6 +79,7 @@ BY_EXPORTS = {
     "rotary_embedding",
     "split_sum",
     "joined_parts",
+    "empty_parts",  # tensors without elements, which are not made up
     "written_parts",
     "attention_of_rows",
     "joined_windows",

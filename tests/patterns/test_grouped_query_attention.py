@@ -45,6 +45,9 @@ INTERLEAVED = "ka = Unsqueeze(k, one) kb = Expand(ka, times) kc = Reshape(kb, he
 # fmt: off
 FIRES = [
     Case(grouped_query_attention, "copies of keys and values", graph(f"{BEFORE} {NODE}")),
+    Case(grouped_query_attention, "tiled, as TorchScript has repeat_interleave",
+         graph(f"{SIZES} {COPIES.replace('(n, two, two, l, eight)', '(one, one, two, one, one)', 1)} "
+               f"{KEYS.replace('Expand', 'Tile')} {VALUES.replace('Expand', 'Tile')} {JOINED} {NODE}")),
     Case(grouped_query_attention, "with a mask", graph(f"{BEFORE} {MASKED}")),
     Case(grouped_causal_attention, "copies as heads, and the future hidden", graph(
         f"{SIZES} {COPIES} {KEYS} {VALUES} y = com.microsoft.MultiHeadAttention<unidirectional = 1, num_heads = 4, "

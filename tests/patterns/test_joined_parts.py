@@ -1,7 +1,7 @@
-"""Slices of joined tensors: what is taken from these, what is spared and why."""
+"""Joined tensors: what is taken from them, or left out of them, what is spared and why."""
 
 import pytest
-from surgeon.patterns.joined_parts import joined_parts
+from surgeon.patterns.joined_parts import empty_parts, joined_parts
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -13,13 +13,26 @@ def graph(start, end, axis=-1, inputs="float[n, 3] a, float[n, 3] b, float[n, 4]
     return parse(f"{header} ({inputs}) => (float[k, l] y, float[k, m] z) {constants} {{ {body} }}")
 
 
+def of_parts(*sizes, axis=-1):
+    """A Concat of tensors of these sizes along its axis."""
+    names = [f"p{place}" for place in range(len(sizes))]
+    inputs = ", ".join(f"float[n, {size}] {name}" for size, name in zip(sizes, names, strict=True))
+    return parse(f"({inputs}) => (float[n, m] y) {{ j = Concat<axis = {axis}>({', '.join(names)}) y = Relu(j) }}")
+
+
 FIRES = [
+    Case(empty_parts, "nothing behind", of_parts(8, 0)),
+    Case(empty_parts, "nothing before and behind", of_parts(0, 8, 0, axis=1)),
+    Case(empty_parts, "nothing between", of_parts(8, 0, "w")),
     Case(joined_parts, "one of three", graph(3, 6)),
     Case(joined_parts, "the last, to the end", graph(6, 2**63 - 1)),
     Case(joined_parts, "two of three", graph(0, 6, 1)),
     Case(joined_parts, "free sizes", graph(3, 2**63 - 1, inputs="float[n, 3] a, float[n, w] b", joined="a, b")),
 ]
 SPARES = [
+    Case(empty_parts, "what may have elements", of_parts(8, "w"), why="as far as that is known"),
+    Case(empty_parts, "nothing at all", of_parts(0, 0), why="as far as that is known"),
+    Case(empty_parts, "along another axis", of_parts(0, 0, axis=0), why="as far as that is known"),
     Case(joined_parts, "a part of one", graph(3, 5), why="does not end where"),
     Case(joined_parts, "from the middle on", graph(4, 6), why="does not begin where"),
     Case(joined_parts, "along another axis", graph(0, 3, 0), why="along another axis"),
