@@ -127,7 +127,7 @@ def test_what_is_rewritten_answers_the_same(title: str) -> None:
         ("q = Div(f, k) c = Ceil(q)", lambda n: -(-n // 32)),
         ("q = Mul(f, k) c = Floor(q)", lambda n: 32 * n),
     ],
-    ids=str,
+    ids=["floor", "ceil", "product"],
 )
 def test_sizes_that_floats_keep_are_followed(body: str, wanted: Callable[[int], int]) -> None:
     """What is floored behind one quotient, and products with few digits, are the sizes that one expects."""
