@@ -5,6 +5,9 @@ from typing import Any
 from surgeon import Graph, Tensor, require, rule
 from ._conditions import Conditioned, choose, chosen
 
+LARGEST_HALF, LARGEST = 65504.0, 3e38  # numbers that float16 and wider floats hold
+WIDE = ("float32", "float64", "bfloat16")
+
 
 class ScaledMask(Conditioned):
     """Scores q·kᵀ with a mask, scaled; `further` is added then, or a condition puts `low` in the place of some."""
@@ -85,9 +88,11 @@ def hidden_scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
 def scaled_hidden_scores(g: Graph, m: HiddenScores) -> Tensor:
     """Scale scores before a condition hides some of them, so that an attention is found.
 
-    What: softmax(where(c, q·kᵀ, low) · factor) as softmax(where(c, q·kᵀ · factor, low · factor)), for factors from 0
-    to 1.
+    What: softmax(where(c, q·kᵀ, low) · factor) as softmax(where(c, q·kᵀ · factor, low · factor)), for factors with
+    which the low number stays in its dtype (Informer, GPT-J, ChatGLM).
     Numerics: rounding only.
     """
-    require(0 < m.factor <= 1, "the number times one beyond 0 to 1 may leave its dtype")
+    most = LARGEST if str(m.q.dtype) in WIDE else LARGEST_HALF
+    require(m.factor > 0, "the factor turns the order of the scores")
+    require(abs(m.low * m.factor) <= most or m.factor <= 1, "the number times the factor may leave its dtype")
     return g.softmax(choose(g, m, g.mul(g.matmul(m.q, m.kt), m.factor), m.low * m.factor), axis=-1)

@@ -109,7 +109,8 @@ BY_EXPORTS = {
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
 NO_KERNEL = "no kernel"
-DOUBTED = {"scaled_mask", "subtracted_mask"}  # rules of which ONNX Runtime's own kernels may be too wrong to tell
+# Rules of which ONNX Runtime's own kernels may be too wrong to tell.
+DOUBTED = {"scaled_mask", "scaled_hidden_scores", "subtracted_mask"}
 WRONG = "what runs the original here is wrong itself"  # as some softmax in float16: nothing is told of the rule
 
 

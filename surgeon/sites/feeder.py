@@ -167,7 +167,7 @@ class Feeder:
     def _largest_pin(self) -> float:
         """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
         if name_of_kind(Values.EXTREME) in self._apart:
-            return LARGE_PIN
+            return float(np.nextafter(LARGE_PIN, 0))  # which itself hides scores
         return float(np.finfo(np.float64).max) if name_of_kind(Values.NON_FINITE) in self._apart else np.inf
 
 

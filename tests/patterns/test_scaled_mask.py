@@ -11,9 +11,9 @@ SCORES = "a = MatMul(q, k) x = Add(a, m) z = Div(x, root)"
 PLAIN = f"{SCORES} y = Softmax<axis = -1>(z)"
 
 
-def graph(body, output="float[b, 4, s, t] y", root=4):
+def graph(body, output="float[b, 4, s, t] y", root=4, low=-1e9):
     header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
-    return parse(f"{header} ({INPUTS}) => ({output}) <float root = {{{root}}}, float low = {{-1e9}}> {{ {body} }}")
+    return parse(f"{header} ({INPUTS}) => ({output}) <float root = {{{root}}}, float low = {{{low}}}> {{ {body} }}")
 
 
 # fmt: off
@@ -32,6 +32,8 @@ FIRES = [
          graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)")),
     Case(scaled_hidden_scores, "the others kept",
          graph("a = MatMul(q, k) x = Where(c, a, low) z = Div(x, root) y = Softmax<axis = -1>(z)")),
+    Case(scaled_hidden_scores, "made larger, as ChatGLM has it", graph(
+        "a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)", root=0.25, low=-1e4)),
     Case([scaled_hidden_scores, masked_attention], "an attention of them, as Informer has it", graph(
         "a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) p = Softmax<axis = -1>(z) y = MatMul(p, v)",
         "float[b, 4, s, 8] y")),
@@ -39,8 +41,11 @@ FIRES = [
          graph(PLAIN.replace("y =", "p =") + " y = MatMul(p, v)", "float[b, 4, s, 8] y")),
 ]
 SPARES = [
-    Case(scaled_hidden_scores, "a number greater than one", why="may leave its dtype", model=graph(
-        "a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)", root=0.5)),
+    Case(scaled_hidden_scores, "a number greater than one, and the least of all", why="may leave its dtype",
+         model=graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)",
+                     root=0.5, low=-3.4e38)),
+    Case(scaled_hidden_scores, "a negative number", why="turns the order",
+         model=graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)", root=-4)),
     Case(hidden_scaled_mask, "a number greater than one", why="may leave its dtype",
          model=graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)", root=0.5)),
     Case(scaled_mask, "a number greater than one", why="may leave its dtype", model=graph(PLAIN, root=0.5)),
