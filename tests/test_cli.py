@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import surgeon
 from surgeon.rules.catalogue import resolve
 from surgeon.running.kernels import shipped_version
 from surgeon.telling.manual import targets_text
@@ -88,6 +89,18 @@ def test_only_and_skip_choose_by_node_name(tmp_path: Path, option: str, left: st
     assert run("rewrite", gelus(tmp_path), out, "--rules", "gelu", option, f"/{left}/*").exit_code == 0
     assert ops(out).count(FUSED) == 1
     assert ops(out)[0] == FUSED
+
+
+def test_a_pattern_that_fits_no_node_is_told(tmp_path: Path) -> None:
+    """A misspelt --skip leaves nothing alone: the console says so, a quiet run too, and the report as data."""
+    args = ("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu", "--check", "none", "--skip", "/h1/*")
+    assert "fits the name of no node" not in run(*args).output
+    told = "'/h9/*' of --only and --skip fits the name of no node"
+    assert told in run(*args, "--skip", "/h9/*").stdout.splitlines()
+    assert run(*args, "--skip", "/h9/*", "--quiet").stderr.splitlines() == [told]
+    _, report = surgeon.rewrite(args[1], "gelu", output=args[2], skip=["/h1/*", "/h9/*"], check="none")
+    assert report.unused == ("/h9/*",)
+    assert report.to_dict()["unused"] == ["/h9/*"]
 
 
 def test_target_onnx_needs_its_opset_and_says_how_to_raise_it(tmp_path: Path) -> None:

@@ -260,6 +260,15 @@ def test_the_command_line_has_the_limits(tmp_path):
         assert run(*args, *wrong).exit_code == 2
 
 
+@pytest.mark.parametrize(("jobs", "most"), [(None, 4), (1, 1), (3000, 4)])
+def test_no_more_children_are_at_hand_than_usual(monkeypatch, jobs, most):
+    """However many proofs may be made at once, a child beyond these is started when there is work for it."""
+    asked = []
+    monkeypatch.setattr(children, "spare", asked.append)
+    crew.spare(jobs)
+    assert asked == [min(most, crew.usual_jobs())]
+
+
 @pytest.mark.parametrize("options", [{"jobs": 0}, {"jobs": -1}, {"proof_time": 0.0}, {"proof_time": float("inf")}])
 def test_limits_that_mean_nothing_are_refused(options):
     with pytest.raises(UsageError, match="as in --"):

@@ -162,13 +162,14 @@ def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":
 def _whisper(report: "Report") -> None:
     """Say on stderr what a quiet run that ends well must not hide."""
     from surgeon.rewriting.checking import complaint_of
+    from surgeon.telling.misses import remarks
 
     if report.rolled_back:
         click.echo(clean(f"FAILED: {complaint_of(report)}"), err=True)
     for reason in dict.fromkeys(report.doubts):
         click.echo(clean(f"UNPROVED: {reason}"), err=True)
-    if report.not_upgraded:
-        click.echo(clean(f"not upgraded: {report.not_upgraded}"), err=True)
+    for line in remarks(report):
+        click.echo(clean(line), err=True)
 
 
 _ELSEWHERE = (

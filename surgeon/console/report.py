@@ -9,7 +9,7 @@ from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
 from surgeon.listing import and_more, first_of
 from surgeon.rewriting.result import Report, Site
-from surgeon.telling.misses import help_line, silent_rules, told_lines
+from surgeon.telling.misses import help_line, remarks, silent_rules, told_lines
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import (
     NOT_COVERED,
@@ -43,9 +43,9 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False, verbose:
     if diff and report.sites:
         click.echo("\n".join(diff_lines(report.sites)), file=stream)
     console.print(_rules_table(report, silent_rules(report)))
-    best = help_line(report) or (f"not upgraded: {report.not_upgraded}" if report.not_upgraded else "")
-    if best:
-        console.print(Text(best, style="bold green" if not report.not_upgraded else "bold yellow"), soft_wrap=True)
+    for lines, style in (([help_line(report)], "bold green"), (remarks(report), "bold yellow")):
+        for line in filter(None, lines):
+            console.print(Text(line, style=style), soft_wrap=True)
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
     doubtful = [site for site in noted if site.outcome == "unproved"]
     bound = [site for site in noted if site.outcome == "proved"]

@@ -28,7 +28,7 @@ from surgeon.pages.parts import (
 )
 from surgeon.rewriting.result import Report, Site
 from surgeon.sites.proof import SiteProof
-from surgeon.telling.misses import help_line, silent_rules, told_lines
+from surgeon.telling.misses import help_line, remarks, silent_rules, told_lines
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import (
     NOT_COVERED,
@@ -68,7 +68,7 @@ def report_data(report: Report) -> dict[str, Any]:
 def of_report(report: Report, paper: Paper) -> Markup:
     """All that a rewrite did."""
     silent = silent_rules(report)
-    best = help_line(report) or (f"not upgraded: {report.not_upgraded}" if report.not_upgraded else "")
+    asides = [element("p", line) for line in (help_line(report), *remarks(report)) if line]
     misses = told_lines(report, verbose=paper.is_page)
     alike = kinds(report.sites), kinds(report.rolled_back)
     shown = KINDS if not paper.is_page else None
@@ -76,7 +76,7 @@ def of_report(report: Report, paper: Paper) -> Markup:
     return joined((
         verdict(report.outcome, outcome_words(report)),
         facts(_head(report)),
-        section("Rules", (_rules(report, silent), _silent(silent), element("p", best) if best else "")),
+        section("Rules", (_rules(report, silent), _silent(silent), *asides)),
         section("Rolled back", [of_kind(sites, paper) for sites in alike[1]]),
         section("Sites", [*(of_kind(sites, paper) for sites in alike[0][:shown]), more]),
         section("Not rewritten", listed(line.strip() for line in misses) if misses else ""),

@@ -230,6 +230,7 @@ class Report(Displayed):
         not_upgraded: why there was none although it was asked for, "" where that is not so.
         tails: names among the rules that stand for an edit, as "nms".
         edited: what that edit did before the rules ran, None where none was asked for.
+        unused: those of the patterns of node names (`only`, `skip`) that fit no node.
 
     Examples:
         >>> import surgeon
@@ -256,6 +257,7 @@ class Report(Displayed):
     not_upgraded: str = ""
     tails: tuple[str, ...] = ()
     edited: "EditReport | None" = None
+    unused: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -341,6 +343,7 @@ class Report(Displayed):
             **({} if self.edited is None else {"edited": self.edited.to_dict()}),
             "upgrade": None if self.upgrade is None else self.upgrade.to_dict(),
             "not_upgraded": self.not_upgraded,
+            **({"unused": list(self.unused)} if self.unused else {}),
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],

@@ -217,7 +217,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
         report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
         report.seconds, report.ep = clock.seconds, settings.ep
         report.upgrade, report.not_upgraded = over.upgrade, not_upgraded
-        report.tails, report.edited = tuple(tails), edited
+        report.tails, report.edited, report.unused = tuple(tails), edited, over.unused
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
         with clock.phase("match"):
@@ -263,6 +263,7 @@ class _Rewritten:
     """The rules run over a model: the source, or what an upgrade made of it.
 
     original: that model as ONNX Runtime gets it.  first: rules that ran before the others.  nodes, constants: before.
+    unused: patterns of names that fit no node of it.
     """
 
     model: Model
@@ -271,6 +272,7 @@ class _Rewritten:
     first: Selection
     nodes: int
     constants: int
+    unused: tuple[str, ...]
     upgrade: "Upgrade | None" = None
 
     @classmethod
@@ -282,11 +284,11 @@ class _Rewritten:
             index = indexed(model)
             first = inline_rules(index, settings.inline) if settings.inline else []
         with clock.phase("match"):
-            nodes, constants = index.count_nodes(), index.count_constants()
+            before = index.count_nodes(), index.count_constants(), settings.choice.unused(index)
             by_name: Selection = {rule.name: (rule,) for rule in first}
             how = settings.target, settings.choice, settings.watched(), index
             run = RuleRun(model, flat(by_name | selection), *how, ep=settings.ep, first=first)
-        return cls(model, original, run, by_name, nodes, constants)
+        return cls(model, original, run, by_name, *before)
 
 
 def _attempt(

@@ -22,8 +22,11 @@ def usual_jobs() -> int:
 
 
 def spare(jobs: int | None) -> None:
-    """Have children at hand for the next `run`, where they cost next to nothing now.  jobs: None for the usual."""
-    children.spare(jobs or usual_jobs())
+    """Have children at hand for the next `run`, where they cost next to nothing now.  jobs: None for the usual.
+
+    No more than usual: further ones are started when there is work for them.
+    """
+    children.spare(min(jobs or MOST_JOBS, usual_jobs()))
 
 
 def run(tasks: Iterable[Task], jobs: int) -> list[Result]:

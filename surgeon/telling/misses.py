@@ -58,6 +58,12 @@ def told_lines(report: Report, *, verbose: bool = False) -> list[str]:
     return shown
 
 
+def remarks(report: Report) -> list[str]:
+    """What did not come to pass as it was asked for, a sentence each without its end."""
+    told = [f"not upgraded: {report.not_upgraded}"] if report.not_upgraded else []
+    return told + [f"{pattern!r} of --only and --skip fits the name of no node" for pattern in report.unused]
+
+
 def help_line(report: Report) -> str:
     """What would help most, in one line; "" where nothing is known that would."""
     waiting = waiting_for(report)
