@@ -90,6 +90,12 @@ CASES = {
         '{ r = ConvTranspose<kernel_shape = [2], strides = [3], auto_pad = "SAME_UPPER">(v, w) y = Shape(r) }',
         2,
     ),
+    "a row that spreads to as many as are true": (
+        "(float[n, 1] x, bool[5] c) => (float[a, b] y) <int64[1] z = {0}> "
+        "{ i = NonZero(c) t = Transpose<perm = [1, 0]>(i) f = Cast<to = 1>(t) a = Add(x, f) s = Shape<end = 1>(x) "
+        "y = Slice(a, z, s, z) }",
+        1,
+    ),
     "the axes of a Transpose that names none": (
         "(float[n, 4] x) => (int64[1] y) <int64[1] z = {0}> { t = Transpose(x) s = Shape(t) y = Gather(s, z) }",
         7,

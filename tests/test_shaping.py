@@ -360,9 +360,26 @@ def test_loops() -> None:
     assert shapes.facts(body, "i") == Facts(TensorProto.INT64, ())
     assert shapes.facts(body, "go2") == Facts(TensorProto.BOOL, ())
     assert len(shapes.facts(body, "v").shape) == 2
-    assert shapes.facts(body, "w").shape == (symbol("n"), symbol("s"))
+    assert [str(size) for size in shapes.facts(body, "w").shape] == [
+        "max(?body of y/v[0], n)",
+        "max(?body of y/v[1], s)",
+    ]
     assert text_of(model, "y") == "n, s"
     assert text_of(model, "all") == "?all[0], s"
+
+
+def test_what_a_loop_lets_grow_tells_nothing_of_what_follows_it() -> None:
+    """u keeps its shape beside x, w does not beside v, which grows."""
+    text = """
+    y, t, r = Loop (m, , x, x, x) <body = b (int64 i, bool go, float[n, s] v, float[n, s] u, float[n, s] w)
+        => (bool go2, float[n, s] v2, float[n, s] u2, float[n, s] w2) {
+        go2 = Identity (go)  v2 = Concat <axis = 0> (v, x)  u2 = Add (u, x)  w2 = Add (w, v) }>
+    """
+    model = graph(text, "(float[n, s] x, int64 m) => ()", "", opset(17))
+    inner = model.graph.node[0].attribute[0].g
+    for value in (*inner.input[2:], *inner.output[1:]):
+        value.type.tensor_type.ClearField("shape")
+    assert [text_of(model, name) for name in "ytr"] == ["?y[0], s", "n, s", "?r[0], s"]
 
 
 def test_scans() -> None:

@@ -5,7 +5,20 @@ from typing import Any, TypeAlias
 
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, qualified
-from surgeon.shapes.facts import BOOL, INT64, UNKNOWN, Draft, Facts, Inference, NodeView, Open, axis_of, require
+from surgeon.shapes.facts import (
+    BOOL,
+    INT64,
+    UNKNOWN,
+    Draft,
+    Facts,
+    Inference,
+    NodeView,
+    Open,
+    axis_of,
+    is_unknown,
+    require,
+)
+from surgeon.shapes.symbols import Size, substitute
 
 Functions: TypeAlias = dict[str, dict[str, Scope]]
 OWNERS = frozenset(("If", "Loop", "Scan"))
@@ -33,15 +46,19 @@ def input_draft(owner: NodeView, body: Scope, name: str) -> Draft:
 
 def output_drafts(site: NodeView, evaluator: Inference, bodies: Mapping[str, Scope]) -> Sequence[Draft | Facts]:
     """What the bodies of a node say of its outputs."""
-    found = {name: _results(evaluator, body) for name, body in bodies.items()}
+    found = {name: _facts_of(evaluator, body, body.proto.output) for name, body in bodies.items()}
     if site.node.op == "If":
         chosen = taken(site)
         if chosen:
             return found.get(chosen, ())
         pairs = zip(found.get("then_branch", ()), found.get("else_branch", ()), strict=False)
         return [_either(one, other) for one, other in pairs]
-    results = found.get("body", [])
-    return _loop(site, results) if site.node.op == "Loop" else _scan(site, results)
+    require("body" in bodies)
+    body, results = bodies["body"], found["body"]
+    if site.node.op == "Scan":
+        return _scan(site, results)
+    proto: Any = body.proto
+    return _loop(site, results, _facts_of(evaluator, body, proto.input[2:]))
 
 
 def taken(site: NodeView) -> str | None:
@@ -50,9 +67,8 @@ def taken(site: NodeView) -> str | None:
     return None if not condition else "then_branch" if condition[0] else "else_branch"
 
 
-def _results(evaluator: Inference, body: Scope) -> list[Facts]:
-    proto: Any = body.proto
-    return [evaluator.need_facts(body, value.name) for value in proto.output]
+def _facts_of(evaluator: Inference, body: Scope, tensors: Any) -> list[Facts]:
+    return [evaluator.need_facts(body, value.name) for value in tensors]
 
 
 def _either(one: Facts, other: Facts) -> Draft:
@@ -63,10 +79,35 @@ def _either(one: Facts, other: Facts) -> Draft:
     return Draft(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
 
 
-def _loop(site: NodeView, results: Sequence[Facts]) -> Sequence[Draft]:
-    carried = len(site.inputs) - 2
-    ends = [_either(site.facts(2 + place), facts) for place, facts in enumerate(results[1 : 1 + carried])]
-    return [*ends, *[_stacked(facts, 0, None) for facts in results[1 + carried :]]]
+def _loop(site: NodeView, results: Sequence[Facts], carried: Sequence[Facts]) -> Sequence[Draft]:
+    """carried: what the body says of what goes from turn to turn, as it comes in."""
+    first = [site.facts(2 + place) for place in range(len(site.inputs) - 2)]
+    same = _invariant(first, carried, results[1:])
+    results = [_with(facts, same) for facts in results]
+    ends = [_either(one, facts) for one, facts in zip(first, results[1:], strict=False)]
+    return [*ends, *[_stacked(facts, 0, None) for facts in results[1 + len(first) :]]]
+
+
+def _invariant(first: Sequence[Facts], carried: Sequence[Facts], ends: Sequence[Facts]) -> dict[str, Size]:
+    """Dimensions of what is carried that are in all turns what they are in the first, by the body's names of them.
+
+    By induction: if all of these are so at the start of a turn, they are so at its end.
+    """
+    dims: dict[str, tuple[Size, Size]] = {}  # at first, and at the end of a turn
+    for one, inside, end in zip(first, carried, ends, strict=False):
+        if one.shape is not None and inside.shape is not None and end.shape is not None:
+            sizes = zip(one.shape, inside.shape, end.shape, strict=False)
+            dims.update((str(size), (start, last)) for start, size, last in sizes if is_unknown(size))
+    while True:
+        known = {name: start for name, (start, _) in dims.items()}
+        kept = {name: (start, last) for name, (start, last) in dims.items() if substitute(last, known) == start}
+        if len(kept) == len(dims):
+            return known
+        dims = kept
+
+
+def _with(facts: Facts, known: Mapping[str, Size]) -> Facts:
+    return facts._replace(shape=None if facts.shape is None else tuple(substitute(size, known) for size in facts.shape))
 
 
 def _scan(site: NodeView, results: Sequence[Facts]) -> Sequence[Draft]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from surgeon.shapes.facts import Open, Shape, is_unknown
-from surgeon.shapes.symbols import Size, has_calls, largest
+from surgeon.shapes.symbols import Size, at_least, has_calls, largest, only_call
 
 
 def broadcast(*shapes: Open) -> list[Size | None]:
@@ -17,29 +17,29 @@ def _one_of(sizes: Iterable[Size | None]) -> Size | None:
     """The size of a dimension to which all of these broadcast."""
     found: Size | None = 1
     for size in sizes:
-        if size == 1 or size == found:
+        if size == found or (size is not None and _is_one(size)):
             continue
         found = size if found == 1 else _agreed(found, size)
     return found
 
 
-def _agreed(size: Size | None, other: Size | None) -> Size | None:
-    """Of two sizes that are equal or of which one is 1.  A number is the answer; else the one that says more.
+def _is_one(size: Size) -> bool:
+    """Whether a size is 1, or a quotient that is so unless nothing is there."""
+    call = only_call(size)
+    return size == 1 or (call is not None and call.kind == "floor" and at_least(call.args[1], call.args[0]))
 
-    Where both are open, that one of them is 1 is possible; a model that takes other sizes needs them equal.
+
+def _agreed(size: Size | None, other: Size | None) -> Size | None:
+    """Of two sizes that are equal or of which one is 1.  A number is the answer; else the larger one.
+
+    Of two that are open either may be the one that is 1.
     """
     for one, beside in ((size, other), (other, size)):
         if isinstance(one, int):
             return one
         if one is None:
             return beside if isinstance(beside, int) else None
-    return None if size is None or other is None else _likelier(size, other)
-
-
-def _likelier(size: Size, other: Size) -> Size:
-    if _vagueness(size) == _vagueness(other):
-        return largest(size, other)
-    return min(size, other, key=_vagueness)
+    return None if size is None or other is None else largest(size, other)
 
 
 def equal(size: Size, other: Size) -> Size:

@@ -156,5 +156,3 @@ class _SupposedScope(Scope):
 
     def defines(self, name: str) -> bool:
         return super().defines(name) or name in self.supposed
-
-
