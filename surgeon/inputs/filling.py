@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 
 from surgeon.inputs.edges import edge_values, normal
@@ -33,14 +34,18 @@ _THRESHOLDS = (0.2, 0.8)  # of how far boxes overlap
 _WIDE = ((-10.0, 6.0), (3.0, 6.0), (8.0, 13.0))
 _WIDE_HALF = ((-10.0, 4.0), (3.0, 4.0), (5.0, 6.5))
 _WIDE_INTEGERS = 10.0
+_NEAR_END = 4  # of bytes: how far from the end of their dtype
 _FAR_PART = 1 / 2  # of integers that are near the limits of their dtype
 _EXACT = 63  # bits of the integers that are drawn by magnitude
 _HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
 _SHUFFLED = 1 << 16  # elements up to which the places of some are the first of all, shuffled
-# Counts and steps, places to begin, and shapes to make, in turn: the usual ones are 2, 0, and -1 before ones.
-_COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6))
-_PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1))
+_TRIPS = (2, 3, 0, 7)  # of a loop, in turn
+# Counts and steps, places to begin, and shapes to make, in turn: the usual ones are 2, 0, and -1 before ones.  In the
+# last turn what is counted goes backwards, from the end on.
+_COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6), (-4, -3, -5, -6))
+_PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1), (-1, -2))
 _TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))
+_SPANS = (9, 1 << 10, 1 << 10)  # of numbers out of their role, in turn; of the last none is negative
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 
 
@@ -73,13 +78,15 @@ class Filler:
             "plain": self._plain,
         }
         dtype = np.dtype(object) if self.want.kind == "words" else self.want.dtype
-        made = np.asarray(makers[self.want.kind]())
+        made = np.asarray(self._any() if self.values is Values.OUT_OF_ROLE else makers[self.want.kind]())
         with np.errstate(invalid="ignore"):  # narrow floats have no infinity: it becomes NaN
             return made.astype(dtype).reshape(self.shape)
 
     def _condition(self) -> np.ndarray:
         """Both values in turn as the seed counts up; several conditions go through all their combinations."""
-        return np.full(self.shape, (self.seed >> self.want.turn % MOST_CONDITIONS) & 1)
+        if self.want.turn >= MOST_CONDITIONS:
+            return np.full(self.shape, self.random.integers(0, 2))
+        return np.full(self.shape, (self.seed >> self.want.turn) & 1)
 
     def _mask(self) -> np.ndarray:
         """Leading ones along the last axis (odd seeds: trailing): all of the first row, one at least of every other.
@@ -187,7 +194,7 @@ class Filler:
             target.reshape(-1)[:1] = -1
             return self._turned(_TARGETS) if self.values is Values.COUNTS else target
         if "trip" in flags:
-            return np.full(self.shape, 1 if self.tame else (2, 3, 0)[self.seed % 3])
+            return np.full(self.shape, 1 if self.tame else _TRIPS[self.seed % len(_TRIPS)])
         if self.values is Values.COUNTS:
             return self._turned(_PLACES if "zero" in flags else _COUNTS)
         if "zero" in flags:
@@ -229,8 +236,9 @@ class Filler:
         if dtype.kind in "iu":
             return self._integers()
         if dtype.kind == "V" and "int" in dtype.name:
-            low = -2 if self.want.signed and self.values not in POSITIVE_KINDS else 0
-            return np.asarray(self.random.integers(low, 2, self.shape))
+            limits = ml_dtypes.iinfo(dtype)
+            low = int(limits.min) if self.want.signed and self.values not in POSITIVE_KINDS else 0
+            return np.asarray(self.random.integers(low, int(limits.max) + 1, self.shape))
         if self.values in MASKED_KINDS:
             return self._hidden_floats()
         if self.values in EDGES:
@@ -239,6 +247,15 @@ class Filler:
             return np.asarray(self.random.uniform(0.1, 1.0, self.shape))
         make = self._wide if self.values in WIDE_KINDS else lambda: normal(self.random, self.shape)
         return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
+
+    def _any(self) -> np.ndarray:
+        """Numbers of both signs, a few far ones in every other set, and in every third none below zero."""
+        dtype, turn = self.want.dtype, self.seed % len(_SPANS)
+        limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+        span = _SPANS[turn] if limits is None else min(_SPANS[turn], int(limits.max))
+        far = np.exp2(self.random.uniform(0, np.log2(span), self.shape))
+        signs = self.random.choice((-1, 1) if turn < 2 and (limits is None or limits.min < 0) else (1,), self.shape)
+        return signs * (far if limits is None else np.floor(far))
 
     def _hidden_floats(self) -> np.ndarray:
         """What is added to scores: something very low at what a mask would hide, elsewhere nothing or usual values."""
@@ -260,6 +277,10 @@ class Filler:
             limits = np.iinfo(dtype)
             low = 0 if self.values in POSITIVE_KINDS else limits.min
             made = self.random.integers(low, int(limits.max) + 1, self.shape)
+            if self.values in FAR_KINDS:  # all at one end, so that sums are as large as they can be
+                inwards = self.random.integers(0, _NEAR_END, self.shape)
+                is_low = negative and (self.values is Values.FAR or self.seed % 2 == 1)
+                return np.asarray(int(limits.min) + inwards if is_low else int(limits.max) - inwards)
         elif self.values in WIDE_KINDS:
             made = np.exp2(self.random.uniform(0, _WIDE_INTEGERS, self.shape)).astype(np.int64)
             made = made * self.random.choice((-1, 1) if negative else (1,), self.shape)

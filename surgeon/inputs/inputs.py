@@ -17,7 +17,7 @@ from surgeon.inputs.dims import (
 )
 from surgeon.inputs.filling import Filler
 from surgeon.inputs.requirements import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
-from surgeon.inputs.roles import Role, decides, named_role, read_role
+from surgeon.inputs.roles import Role, allocates, decides, named_role, read_role
 from surgeon.inputs.use_def import UseDefs
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holds_half, nodes_of
@@ -41,7 +41,7 @@ class InputPlan:
         self.free: dict[str, FreeDim] = free_dims(inputs)
         scopes = UseDefs(skeleton)
         wants: list[Want] = []
-        self._conditions = 0
+        self.conditions = 0
         harmless: set[tuple[int, str, bool]] = set()
         half = holds_half(skeleton)
         loops = any(likened_node(node).trips for node in nodes_of(skeleton))  # what is compared may end them
@@ -49,13 +49,14 @@ class InputPlan:
             role = read_role(scopes, entry.name)
             dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
             named = named_role(entry.name) if names else None
-            kind = _kind(role, named, dtype, len(dims))
+            kind = _kind(role, named, dtype, dims)
             if kind == "mask" and not names and dtype.name in FLOATS:
                 kind = "plain"
             is_measured = kind == "lengths" and named is None and "length" not in role.flags and not loops
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
-            wants.append(Want(entry.name, dtype, dims, role, named, self._conditions, kind, free, half))
-            self._conditions += "condition" in role.flags
+            grows = not names and allocates(scopes, entry.name)
+            wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, grows))
+            self.conditions += kind == "condition"
         self._bare = [want for want in wants if want.name in bare]
         wants = [want for want in wants if want.name not in bare]
         self.wants = tuple(wants)
@@ -72,7 +73,7 @@ class InputPlan:
         """Return how many consecutive seeds show most of a model: two, or enough for all values of its conditions."""
         if not self.wants:
             return 1
-        return 1 << max(1, min(self._conditions, MOST_CONDITIONS))
+        return 1 << max(1, min(self.conditions, MOST_CONDITIONS))
 
     def size_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
         """Return the sets of sizes to try first; one empty set when all is fixed.
@@ -139,14 +140,15 @@ def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
         raise InputsUnknown(f"input '{entry.name}' has a dtype that is not known here") from error
 
 
-def _kind(role: Role, named: str | None, dtype: np.dtype, rank: int) -> str:
+def _kind(role: Role, named: str | None, dtype: np.dtype, dims: Collection[int | str]) -> str:
     """Return which of the filler's methods makes an input's values."""
-    flags = role.flags
+    flags, rank = role.flags, len(dims)
     mask = "mask" in flags or named == "mask"
     if dtype.kind in "OUS":
         return "words"
     if dtype == np.bool_:
-        return "condition" if "condition" in flags else "mask" if mask or rank > 1 else "coins"
+        is_lone = all(dim == 1 for dim in dims)
+        return "condition" if "condition" in flags or is_lone else "mask" if mask or rank > 1 else "coins"
     if flags & {"boxes", "overlap"} and dtype.name in FLOATS and rank >= 2:
         return "boxes"
     if role.limits:

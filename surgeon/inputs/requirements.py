@@ -20,7 +20,7 @@ FLOATS = frozenset(
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
     )
 )  # dtypes that round, by name
-MOST_CONDITIONS = 3  # that take all combinations of their values; further ones follow the first
+MOST_CONDITIONS = 4  # that take all combinations of their values; further ones take any
 
 
 class Values(enum.Enum):
@@ -53,7 +53,7 @@ class Values(enum.Enum):
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
     same with integers near both ends of their dtype, where sums and products wrap, and of every magnitude between;
-    SUMMED: with a few integers of which a sum still fits, and float32 holds none.
+    SUMMED: with a few integers of which a sum still fits, and float32 holds none.  In all three, bytes are at one end.
 
     HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
     with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
@@ -65,6 +65,10 @@ class Values(enum.Enum):
     COUNTS: other sizes, counts, steps and places to begin than the usual ones, some of them negative.
 
     PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
+
+    OUT_OF_ROLE: indices, lengths, masks and whatever a size hangs on as if they were plain numbers, for inputs that are
+    `Want.leaves_role`: a model that takes any bounds them first, and one that does not refuses.  In turn of both signs,
+    the same wide, and not negative.
     """
 
     USUAL = enum.auto()
@@ -97,6 +101,7 @@ class Values(enum.Enum):
     BACKWARDS = enum.auto()
     COUNTS = enum.auto()
     PATTERNS = enum.auto()
+    OUT_OF_ROLE = enum.auto()
 
 
 WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
@@ -165,6 +170,7 @@ class Want:
     kind: str  # which values it takes: plain, compared, mask, indices, ...
     free: bool  # no index and no size hangs on the values
     half: bool  # the model holds float16
+    allocates: bool = False  # how much memory a model takes hangs on the values
 
     @property
     def signed(self) -> bool:
@@ -184,7 +190,7 @@ class Want:
     @property
     def far(self) -> bool:
         """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
-        return (self.widens or self.measured) and self.dtype.kind in "iu" and self.dtype.itemsize > 1
+        return (self.widens or self.measured) and self.dtype.kind in "iu"
 
     @property
     def measured(self) -> bool:
@@ -195,6 +201,14 @@ class Want:
     def hides(self) -> bool:
         """Whether it says which scores are hidden: a mask, or floats that are added to them."""
         return self.kind == "mask" or (self.edged and "scores" in self.role.flags and len(self.dims) > 0)
+
+    @property
+    def leaves_role(self) -> bool:
+        """Whether a proof may give it any numbers, whatever they are taken for."""
+        has_role = self.kind in ("indices", "lengths", "counts", "mask")
+        is_bound = has_role or (not self.free and self.kind in ("plain", "compared"))
+        is_number = self.dtype.kind in "iu" or (self.dtype.name in FLOATS and self.dtype.kind != "c")
+        return is_bound and is_number and self.named is None and not self.allocates
 
     @property
     def looks_up(self) -> bool:
@@ -213,6 +227,8 @@ class Want:
             return self.kind == "mask"
         if values in FAR_KINDS:
             return self.far
+        if values is Values.OUT_OF_ROLE:
+            return self.leaves_role
         if values is Values.COUNTS:
             return self.kind == "counts" and "trip" not in self.role.flags
         return self.looks_up if values is Values.BACKWARDS else True

@@ -7,7 +7,7 @@ Local functions are entered with their call's arguments, bodies of If, Loop and 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -36,6 +36,12 @@ _DECIDING = {
         )
     )
     for op in RECORDS.values()
+}
+# Those on which hangs how much memory a model takes: not of what hands on a part of what it is given, whatever it is.
+_ALLOCATING = {
+    op.name: frozenset((*op.counts, *op.sizes_at, *op.trips, *op.deciding))
+    for op in RECORDS.values()
+    if op.spreads or not (op.moves or op.same or op.further_places)
 }
 _NONE: frozenset[int] = frozenset()
 
@@ -200,10 +206,21 @@ def _outwards(place: _Place) -> Iterator[_Place]:
 Trace = tuple[UseDef, str, bool]  # a scope, a tensor in it, and whether the value stays small whatever the input is
 
 
-def decides(scopes: UseDefs, name: str, harmless: set[tuple[int, str, bool]]) -> bool:
+def allocates(scopes: UseDefs, name: str) -> bool:
+    """As `decides`, but whether it is what the memory of a model, or the time it takes, hangs on."""
+    return decides(scopes, name, set(), _ALLOCATING)
+
+
+def decides(
+    scopes: UseDefs,
+    name: str,
+    harmless: set[tuple[int, str, bool]],
+    deciding: Mapping[str, frozenset[int]] = _DECIDING,
+) -> bool:
     """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
 
     All operators are followed.  `harmless` holds the tensors known to decide nothing; those found so are added.
+    deciding: by operator, the slots whose values do.
     """
     pending: list[Trace] = [(scopes.main, name, False)]
     seen: set[tuple[int, str, bool]] = set()
@@ -215,7 +232,7 @@ def decides(scopes: UseDefs, name: str, harmless: set[tuple[int, str, bool]]) ->
         seen.add(key)
         for node, slot, place in scope.uses.get(tensor, ()):
             op = likened_node(node)
-            if not bounded and slot in _DECIDING.get(op.name, _NONE):
+            if not bounded and slot in deciding.get(op.name, _NONE):
                 return True
             if not op.reads_shape:
                 pending.extend(_computed(scopes, node, slot, place, bounded))

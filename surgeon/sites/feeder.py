@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 
 import numpy as np
@@ -15,11 +16,15 @@ from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING, Want
 from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
+from surgeon.shapes.symbols import SizeError
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.kinds import (
     ANEW,
     BESIDE_BITS,
+    FIRST,
     HIDES_ALONE,
+    MOST_OUT_OF_ROLE,
+    PINS_OUT_OF_ROLE,
     ROOM,
     SPOKEN_OF,
     TIES,
@@ -29,6 +34,8 @@ from surgeon.sites.kinds import (
 )
 from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, turns_for, with_zeros
 from surgeon.sites.sizes import Setting
+
+_COMBINED = [item for item in FIRST if item[0] is Values.USUAL]  # turns that conditions are combined in
 
 
 class Feeder:
@@ -60,12 +67,20 @@ class Feeder:
             return True
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
-    def pins_in_turn(self, setting: Setting) -> list[tuple[Values, int]]:
+    def more(self, setting: Setting) -> list[tuple[Values, int]]:
+        """More turns, for conditions, of which all values are to meet, and for constants of the region."""
+        combined = range(len(_COMBINED), self._plan.seeds()) if self._plan.conditions else ()
+        return [*((Values.USUAL, turn) for turn in combined), *self._pins_in_turn(setting)]
+
+    def _pins_in_turn(self, setting: Setting) -> list[tuple[Values, int]]:
         """More turns for the region's own constants, and for ties, where inputs of few elements hold few each."""
         sizes = self._sizes(setting)
-        least = min((math.prod(want.shape(sizes)) for want in self._plan.wants if want.free), default=ROOM)
+        taking = (want for want in self._plan.wants if want.free or want.leaves_role)
+        least = min((math.prod(want.shape(sizes)) for want in taking), default=ROOM)
         turns = turns_for(self._constants, least)
-        return [(Values.USUAL, number * ANEW + special) for number in range(1, turns) for special in (SPOKEN_OF, TIES)]
+        usual = [(Values.USUAL, number * ANEW + special) for number in range(1, turns) for special in (SPOKEN_OF, TIES)]
+        last = PINS_OUT_OF_ROLE + min(turns, MOST_OUT_OF_ROLE)
+        return usual + [(Values.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE, last)]
 
     def _is_beside_alone(self, values: Values) -> bool:
         """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""
@@ -128,6 +143,9 @@ class Feeder:
             small = self._counts.union(self._experiment.added)
             seed = self._seed + turn
             sprinkle(feeds, self._plan, self._constants, seed, most=most, small=small, ties=special == TIES)
+        if values is Values.OUT_OF_ROLE and turn >= PINS_OUT_OF_ROLE:
+            seed = self._seed + turn * ANEW
+            sprinkle(feeds, self._plan, self._constants, seed, most=LARGE_PIN, out_of_role=True)
         for item in self._experiment.inputs:
             if item.value is not None:
                 feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
@@ -162,7 +180,11 @@ class Feeder:
         return counts(self._experiment.minis.before)
 
     def _sizes(self, setting: Setting) -> Mapping[str, int]:
-        return {text: setting.size(size) for text, size in self._experiment.minis.dims.items()}
+        found: dict[str, int] = {}
+        for text, size in self._experiment.minis.dims.items():
+            with suppress(SizeError):  # of a table alone, which has no rows then
+                found[text] = setting.size(size)
+        return found
 
     def _largest_pin(self) -> float:
         """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""

@@ -20,6 +20,7 @@ ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
 BESIDE_BITS = (3, 9, 15)
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
+PINS_OUT_OF_ROLE, MOST_OUT_OF_ROLE = 3, 8  # the first turn out of role of the region's own constants, and how many
 MOST_PINS, PART_OF_PINS = 32, 2  # how many of them, of how many elements each: at least every other stays as it is
 # At the first sizes, and at the others.
 FIRST = (
@@ -41,7 +42,8 @@ FIRST = (
     *((Values.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
     (Values.BACKWARDS, 0),
     (Values.LIMITS, 0),
-    *((Values.COUNTS, turn) for turn in range(4)),
+    *((Values.COUNTS, turn) for turn in range(5)),
+    *((Values.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE)),
 )
 # The same where one run computes much: each kind once, and usual values for what is special about them.
 _TOO = (
@@ -52,6 +54,7 @@ _LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes te
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
+LONG = 1000  # dims from which on sums of products of bytes leave what float32 holds
 ROOM = MOST_PINS * PART_OF_PINS
 OFTEN = tuple((Values.USUAL, turn * ANEW) for turn in range(1, 33))
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
@@ -63,15 +66,15 @@ LOSING = _OF_MAGNITUDES - {Values.FAINT} | {Values.EXTREME}  # of which products
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
 
 
-def kinds_further(number: int, *, has_room: bool, has_one: bool) -> list[tuple[Values, int]]:
+def kinds_further(number: int, longest: int, *, has_room: bool, has_one: bool) -> list[tuple[Values, int]]:
     """The kinds at the other sizes, of which these are the `number`th.
 
     has_room: for all the region's own constants, and integers of every magnitude.  has_one: some size is 1, where
-    counts that do not fit several batches run.
+    counts that do not fit several batches run.  longest: the largest dim.
     """
     usual = [(Values.USUAL, number * ANEW + special) for special in ((SPOKEN_OF, TIES) if has_room else (0,))]
     limits, counts = [(Values.LIMITS, number)], [(Values.COUNTS, 0)]
-    return [*usual, *(limits if has_room else ()), *(counts if has_one else ())]
+    return [*usual, *(limits if has_room or longest >= LONG else ()), *(counts if has_one else ())]
 
 
 def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
@@ -199,7 +202,7 @@ def _of_magnitudes(turn: int, ops: Collection[str], inputs: int, *, picks: bool,
     return Values.ROWS if hides else Values.FACTORS if adds_products(ops) else Values.MAGNITUDES
 
 
-def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str]) -> bool:
+def is_tried(plan: InputPlan, values: Values, seed: int, apart: frozenset[str]) -> bool:
     """Whether inputs of a kind tell something: they differ from the usual ones, and no rule differs there on purpose.
 
     apart: the kinds for which a rule does.
@@ -211,6 +214,8 @@ def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str])
     if values in _OF_MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
         return False
     if values is Values.FAINT and any(kind in apart for kind in _TINY):
+        return False
+    if values is Values.OUT_OF_ROLE and not apart.isdisjoint(map(name_of_kind, (*MASKED_KINDS, Values.BACKWARDS))):
         return False
     if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
         return False

@@ -44,6 +44,7 @@ def sprinkle(
     most: float = np.inf,
     small: Collection[str] = (),
     ties: bool = False,
+    out_of_role: bool = False,
 ) -> None:
     """Put the scalars among the constants, halves, what is between two that lie close together, and what is beside each
     at random places of the inputs that may hold any number.
@@ -59,17 +60,20 @@ def sprinkle(
 
     feeds: the inputs by name, replaced in place.  most: the largest magnitude; with one, NaN is left out too.  small:
     constants of whose numbers none that is large is put: those that the replacement alone has, as it overflows in one
-    order of factors and not in another, and indices and sizes, whose largest mean "to the end".
+    order of factors and not in another, and indices and sizes, whose largest mean "to the end".  out_of_role: into
+    those inputs alone that leave their role.
     """
     large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
     spoken = _spoken(constants, small, most, large, ties=ties)
     random, turn = np.random.default_rng(seed), seed // ANEW
     for place, want in enumerate(plan.wants):
-        if want.kind == "indices" and feeds[want.name].size:
+        if out_of_role and not want.leaves_role:
+            continue
+        if want.kind == "indices" and feeds[want.name].size and not out_of_role:
             _point(feeds, want.name, spoken.counted, random)
             continue
-        is_float = want.name in plan.edged
-        is_whole = want.free and want.dtype.kind in "iu" and want.kind != "lengths"
+        is_whole = want.dtype.kind in "iu" and (out_of_role or (want.free and want.kind != "lengths"))
+        is_float = not is_whole if out_of_role else want.name in plan.edged
         if not is_float and not is_whole:
             continue
         is_compared = is_whole and want.kind == "compared"

@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
-from surgeon.indexing.scope import Node
+from surgeon.indexing.scope import Node, Scope
 from surgeon.inputs.wishes import Wish, most_looked_up, wishes
 from surgeon.models.loads import Load, loads
 from surgeon.ops.records import likened, record
@@ -49,6 +49,7 @@ def mini_models(cut: Cut) -> MiniModels:
         after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
     sides = [_model(cut, nodes, inputs, names, nodes is after) for nodes in (before, after)]
+    sides[0].graph.value_info.extend(_tables(cut, dims))
     return MiniModels(sides[0], sides[1], {text: size for size, text in dims.items()})
 
 
@@ -72,6 +73,23 @@ def _input(leaf: Leaf, dims: dict[Size, str]) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(leaf.name, leaf.dtype, list(leaf.value.shape))
     shape = [dims.setdefault(size, f"d{len(dims)}") for size in leaf.shape]
     return helper.make_tensor_value_info(leaf.name, leaf.dtype, shape)
+
+
+def _tables(cut: Cut, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoProto]:
+    """What the nodes make and look up in, as the sizes of the inputs tell how large it is, so that indices fit."""
+    free = frozenset().union(*map(symbols, dims))
+    given = cut.constants.keys() | {leaf.name for leaf in cut.leaves.values()}
+    found = {cut.name(scope, name): cut.shapes.facts(cut.origin.scope(scope), name) for scope, name in _looked_up(cut)}
+    for name, (dtype, shape) in found.items():
+        if dtype and shape is not None and name not in given:
+            told = [dims.setdefault(size, f"d{len(dims)}") if symbols(size) <= free else None for size in shape]
+            yield helper.make_tensor_value_info(name, dtype, told)
+
+
+def _looked_up(cut: Cut) -> Iterator[tuple[Scope, str]]:
+    for node in (*cut.prefix, *cut.before):
+        for lookup in likened(node.op).lookups:
+            yield from ((node.scope, table) for table in node.inputs[lookup.table : lookup.table + 1] if table)
 
 
 def _node(cut: Cut, node: Node, made: "frozenset[str] | set[str]" = frozenset()) -> NodeProto:

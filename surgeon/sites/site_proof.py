@@ -216,7 +216,8 @@ class Attempt:
         for number, setting in enumerate(wanted, 1):
             roomy = roomy or (setting if setting.elements >= ROOM else None)
             has_one, runs = 1 in setting.by_symbol.values(), self.runs
-            kinds = kinds_further(number, has_room=setting is roomy, has_one=has_one)
+            longest = max(setting.dims.values(), default=0)
+            kinds = kinds_further(number, longest, has_room=setting is roomy, has_one=has_one)
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
@@ -263,13 +264,12 @@ class Attempt:
             return FURTHER
         if has_run or self.experiment.brief:
             return OTHERS
-        return (*FIRST, *self._feeder.pins_in_turn(setting)) if setting.work <= COSTLY_WORK else COSTLY
+        return (*FIRST, *self._feeder.more(setting)) if setting.work <= COSTLY_WORK else COSTLY
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
-        self._at = setting
+        self._at, self._is_empty = setting, setting.is_empty
         self._terms = self.experiment.longest_sum(setting.size)
-        self._is_empty = setting.is_empty
         before = self.runs
         for kind, turn in sorted(kinds, key=lambda item: item != self._suspect):
             values = self._suited(kind, turn, self._ops, len(self._feeder.plain))
@@ -297,7 +297,7 @@ class Attempt:
         except SessionError as error:
             self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
             return ""
-        if values is Values.COUNTS and not self._fits(original):
+        if values in (Values.COUNTS, Values.OUT_OF_ROLE) and not self._fits(original):
             return ""  # the rule may stand on the shapes that the source states
         if not self.runs:
             again = self._first.run(feeds)

@@ -30,7 +30,9 @@ MOST_FURTHER = 1 << 29  # up to which any other setting beside the first is run
 MOST_FULL = 1 << 30  # up to which one with all dims as they are is
 MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
-LONG = ((1025, 1 << 15), (144, 1 << 20))  # of one free dim alone (144: windows leave 129), up to how many elements
+# Of one free dim alone, up to how many elements: bytes and bfloat16 hold no place beyond 256, and of 144 windows leave
+# 129.
+LONG = ((1025, 1 << 15), (300, 1 << 20), (144, 1 << 20))
 LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
 # Constants of the region beyond that, of which one is tried as long, and longer by some, as such a line; and those that
 # are shorter, up to how many elements.
