@@ -1,4 +1,4 @@
-"""Scores of an attention that are scaled with the mask that was added to them."""
+"""Scores of an attention that are scaled with the mask that was added to them, or with what hides some of them."""
 
 from typing import Any
 
@@ -9,90 +9,53 @@ LARGEST_HALF, LARGEST = 65504.0, 3e38  # numbers that float16 and wider floats h
 WIDE = ("float32", "float64", "bfloat16")
 
 
-class ScaledMask(Conditioned):
-    """Scores q·kᵀ with a mask, scaled; `further` is added then, or a condition puts `low` in the place of some."""
+class Scaled(Conditioned):
+    """Scores q·kᵀ that are scaled with a mask, or with a number that a condition put in the place of some of them.
+
+    further, low: what is added to those with a mask then, or what a condition puts in the place of some.
+    """
 
     q: Tensor
     kt: Tensor
-    mask: Tensor
     factor: float
+    mask: Tensor | Any = None
     further: Tensor | Any = None
     low: float | Any = None
 
 
-def scaled(g: Graph, m: ScaledMask) -> Tensor:
-    """(q·kᵀ + mask) · factor."""
-    return g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
+def behind_mask(g: Graph, m: Scaled) -> Tensor:
+    """softmax((q·kᵀ + mask) · factor), to which another mask may be added, or of which a condition may hide some."""
+    scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
+    return g.softmax(g.any_of(scaled, g.add(scaled, m.further), chosen(g, m, scaled, m.low)), axis=-1)
 
 
-def behind_mask(g: Graph, m: ScaledMask) -> Tensor:
-    """softmax((q·kᵀ + mask) · factor), as CodeGen has it."""
-    return g.softmax(scaled(g, m), axis=-1)
-
-
-def before_mask(g: Graph, m: ScaledMask) -> Tensor:
-    """softmax((q·kᵀ + bias) · factor + mask), as Falcon has it with ALiBi."""
-    return g.softmax(g.add(scaled(g, m), m.further), axis=-1)
-
-
-def before_condition(g: Graph, m: ScaledMask) -> Tensor:
-    """The same, where a condition hides some of the scores then, as encoders of speech with relative places have it."""
-    return g.softmax(chosen(g, m, scaled(g, m), m.low), axis=-1)
-
-
-class HiddenScores(Conditioned):
-    """Scores q·kᵀ, in the place of some of which a condition puts `low`, scaled then."""
-
-    q: Tensor
-    kt: Tensor
-    low: float
-    factor: float
-
-
-def behind_condition(g: Graph, m: HiddenScores) -> Tensor:
-    """softmax(q·kᵀ, some of them hidden, · factor), as Informer and GPT-J have it."""
+def behind_condition(g: Graph, m: Scaled) -> Tensor:
+    """softmax(q·kᵀ, some of them hidden, · factor)."""
     return g.softmax(g.mul(chosen(g, m, g.matmul(m.q, m.kt), m.low), m.factor), axis=-1)
 
 
-def parted(g: Graph, m: ScaledMask) -> Tensor:
-    """q·kᵀ · factor + mask · factor."""
-    q, mask = m.q, m.mask
-    require(0 < m.factor <= 1, "the mask times a number beyond 0 to 1 may leave its dtype")
-    require(q.rank is not None and mask.rank is not None and mask.rank <= q.rank, "the mask has more axes than scores")
-    return g.add(g.mul(g.matmul(q, m.kt), m.factor), g.mul(mask, m.factor))
-
-
-@rule(patterns=[behind_mask, before_mask], target="any")
-def scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
-    """Scale scores and mask one by one, so that an attention is found whose mask is added last.
+@rule(patterns=[behind_mask, behind_condition], target="any")
+def scaled_mask(g: Graph, m: Scaled) -> Tensor:
+    """Scale scores by themselves, before a mask is added or a condition hides some, so that an attention is found.
 
     What: softmax((q·kᵀ + mask) · factor) as softmax(q·kᵀ · factor + mask · factor), for factors from 0 to 1, with which
-    no mask leaves its dtype; also where another mask is added last (Falcon with ALiBi, BROS).
+    no mask leaves its dtype (CodeGen); also where another mask is added last (Falcon with ALiBi, BROS), or a condition
+    puts a number in the place of some of the scores (ESPnet, NeMo).  softmax(where(c, q·kᵀ, low) · factor) as
+    softmax(where(c, q·kᵀ · factor, low · factor)), for factors with which the low number stays in its dtype (Informer,
+    GPT-J, ChatGLM).
     Numerics: rounding only.
     """
-    scores = parted(g, m)
-    return g.softmax(scores if m.further is None else g.add(scores, m.further), axis=-1)
-
-
-@rule(patterns=[before_condition], target="any")
-def hidden_scaled_mask(g: Graph, m: ScaledMask) -> Tensor:
-    """The same for scores of which a condition hides some before the softmax.
-
-    What: as `scaled_mask`, with a number in the place of some of the scores (ESPnet, NeMo).
-    Numerics: rounding only.
-    """
-    return g.softmax(choose(g, m, parted(g, m), m.low), axis=-1)
-
-
-@rule(patterns=[behind_condition], target="any")
-def scaled_hidden_scores(g: Graph, m: HiddenScores) -> Tensor:
-    """Scale scores before a condition hides some of them, so that an attention is found.
-
-    What: softmax(where(c, q·kᵀ, low) · factor) as softmax(where(c, q·kᵀ · factor, low · factor)), for factors with
-    which the low number stays in its dtype (Informer, GPT-J, ChatGLM).
-    Numerics: rounding only.
-    """
-    most = LARGEST if str(m.q.dtype) in WIDE else LARGEST_HALF
-    require(m.factor > 0, "the factor turns the order of the scores")
-    require(abs(m.low * m.factor) <= most or m.factor <= 1, "the number times the factor may leave its dtype")
-    return g.softmax(choose(g, m, g.mul(g.matmul(m.q, m.kt), m.factor), m.low * m.factor), axis=-1)
+    q, low = m.q, m.low
+    scores = g.mul(g.matmul(q, m.kt), m.factor)
+    if m.mask is None:
+        most = LARGEST if str(q.dtype) in WIDE else LARGEST_HALF
+        require(m.factor > 0, "the factor turns the order of the scores")
+        require(abs(low * m.factor) <= most or m.factor <= 1, "the number times the factor may leave its dtype")
+        low *= m.factor
+    else:
+        require(0 < m.factor <= 1, "the mask times a number beyond 0 to 1 may leave its dtype")
+        fits = q.rank is not None and m.mask.rank is not None and m.mask.rank <= q.rank
+        require(fits, "the mask has more axes than scores")
+        scores = g.add(scores, g.mul(m.mask, m.factor))
+    scores = scores if m.further is None else g.add(scores, m.further)
+    return g.softmax(scores if low is None else choose(g, m, scores, low), axis=-1)

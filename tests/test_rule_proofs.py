@@ -84,7 +84,6 @@ BY_EXPORTS = {
     "attention_of_rows",
     "joined_windows",
     "joined_condition",
-    "hidden_scaled_mask",
     "multiplied_mask",  # zeros and ones, which are not made up
     "copied_rows",
     "joined_streams",  # of whose forms those with norms of two kinds are spared
@@ -110,7 +109,7 @@ BY_EXPORTS = {
 }
 NO_KERNEL = "no kernel"
 # Rules of which ONNX Runtime's own kernels may be too wrong to tell.
-DOUBTED = {"scaled_mask", "scaled_hidden_scores", "subtracted_mask"}
+DOUBTED = {"scaled_mask", "subtracted_mask"}
 WRONG = "what runs the original here is wrong itself"  # as some softmax in float16: nothing is told of the rule
 
 

@@ -83,8 +83,6 @@ GROUPS = {
         "multiplied_mask",
         "subtracted_mask",
         "scaled_mask",
-        "hidden_scaled_mask",
-        "scaled_hidden_scores",
         "joined_windows",
         "joined_values",
         "turned_softmax",

@@ -2,7 +2,7 @@
 
 import pytest
 from surgeon.patterns.attention import attention, masked_attention
-from surgeon.patterns.scaled_mask import hidden_scaled_mask, scaled_hidden_scores, scaled_mask
+from surgeon.patterns.scaled_mask import scaled_mask
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -23,30 +23,30 @@ FIRES = [
     Case(scaled_mask, "another mask behind it", graph(f"{SCORES} w = Add(z, m) y = Softmax<axis = -1>(w)")),
     Case([scaled_mask, attention], "an attention with a mask of each, as Falcon with ALiBi", graph(
         f"{SCORES} w = Add(z, m) p = Softmax<axis = -1>(w) y = MatMul(p, v)", "float[b, 4, s, 8] y")),
-    Case(hidden_scaled_mask, "some hidden by a condition behind it",
+    Case(scaled_mask, "some hidden by a condition behind it",
          graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)")),
-    Case(hidden_scaled_mask, "others kept by it", graph(f"{SCORES} w = Where(c, z, low) y = Softmax<axis = -1>(w)")),
-    Case([hidden_scaled_mask, masked_attention], "an attention of which a condition hides scores", graph(
+    Case(scaled_mask, "others kept by it", graph(f"{SCORES} w = Where(c, z, low) y = Softmax<axis = -1>(w)")),
+    Case([scaled_mask, masked_attention], "an attention of which a condition hides scores", graph(
         f"{SCORES} w = Where(c, low, z) p = Softmax<axis = -1>(w) y = MatMul(p, v)", "float[b, 4, s, 8] y")),
-    Case(scaled_hidden_scores, "scores hidden before they are divided",
+    Case(scaled_mask, "scores hidden before they are divided",
          graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)")),
-    Case(scaled_hidden_scores, "the others kept",
+    Case(scaled_mask, "the others kept",
          graph("a = MatMul(q, k) x = Where(c, a, low) z = Div(x, root) y = Softmax<axis = -1>(z)")),
-    Case(scaled_hidden_scores, "made larger, as ChatGLM has it", graph(
+    Case(scaled_mask, "made larger, as ChatGLM has it", graph(
         "a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)", root=0.25, low=-1e4)),
-    Case([scaled_hidden_scores, masked_attention], "an attention of them, as Informer has it", graph(
+    Case([scaled_mask, masked_attention], "an attention of them, as Informer has it", graph(
         "a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) p = Softmax<axis = -1>(z) y = MatMul(p, v)",
         "float[b, 4, s, 8] y")),
     Case([scaled_mask, attention], "an attention",
          graph(PLAIN.replace("y =", "p =") + " y = MatMul(p, v)", "float[b, 4, s, 8] y")),
 ]
 SPARES = [
-    Case(scaled_hidden_scores, "a number greater than one, and the least of all", why="may leave its dtype",
+    Case(scaled_mask, "a number greater than one, and the least of all", why="may leave its dtype",
          model=graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)",
                      root=0.5, low=-3.4e38)),
-    Case(scaled_hidden_scores, "a negative number", why="turns the order",
+    Case(scaled_mask, "a negative number", why="turns the order",
          model=graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)", root=-4)),
-    Case(hidden_scaled_mask, "a number greater than one", why="may leave its dtype",
+    Case(scaled_mask, "a number greater than one", why="may leave its dtype",
          model=graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)", root=0.5)),
     Case(scaled_mask, "a number greater than one", why="may leave its dtype", model=graph(PLAIN, root=0.5)),
     Case(scaled_mask, "a negative number", why="may leave its dtype", model=graph(PLAIN, root=-4)),
