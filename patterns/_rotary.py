@@ -91,6 +91,14 @@ def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
     return m.y
 
 
+def by_matrices(g: Graph, m: Neighbours) -> Tensor:
+    """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b, as FLUX has it; heads are split at once into pairs."""
+    m.parts = g.reshaped(m.base)
+    a, b = g.unstacked(m.parts, 2, -1)
+    m.y = g.reshaped(g.add(g.mul(m.cos.pair, a), g.mul(m.sin.pair, b)))
+    return m.y
+
+
 def rotated(g: Graph, m: Rotary, two: Any, cos: Any, sin: Any) -> list[tuple[Tensor, Tensor]]:
     """The two parts, each by its formula: turned forwards, backwards, or by a sine and its negative."""
     a, b = two

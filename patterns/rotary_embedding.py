@@ -3,46 +3,28 @@
 from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._rotary import Neighbours, NeighboursAsHalves, Rotary, by_formulas, by_tables
+from ._rotary import Neighbours, NeighboursAsHalves, Rotary, by_formulas, by_matrices, by_tables
 from ._rotary_found import tables
-from ._rotary_matrices import by_matrices
 from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
 from ._rotary_written import runtimes, standard
 
 
 def of_halves(g: Graph, m: Rotary) -> Tensor:
-    """x · cos + turned(x) · sin, where turned(x) has the second half of a head, negated, before the first."""
-    return by_tables(g, m)
+    """a · cos − b · sin before b · cos + a · sin, for the halves a, b of a head; or x · cos + (−b before a) · sin."""
+    return g.any_of(by_formulas(g, m), by_tables(g, m))
 
 
 def of_neighbours(g: Graph, m: Neighbours) -> Tensor:
-    """x · cos + turned(x) · sin, where turned(x) has −b, a in the place of two neighbours a, b."""
-    return by_tables(g, m)
-
-
-def by_halves(g: Graph, m: Rotary) -> Tensor:
-    """a · cos − b · sin before b · cos + a · sin, for the halves a, b of a head."""
-    return by_formulas(g, m)
-
-
-def by_pairs(g: Graph, m: Neighbours) -> Tensor:
     """The same beside each other, for neighbours, perhaps as complex numbers; heads may be split at once into pairs."""
-    return g.any_of(by_formulas(g, m), by_formulas(g, m, of_base=True))
+    return g.any_of(by_formulas(g, m), by_formulas(g, m, of_base=True), by_matrices(g, m), by_tables(g, m))
 
 
-def by_sorted_pairs(g: Graph, m: NeighboursAsHalves) -> Tensor:
+def of_sorted_neighbours(g: Graph, m: NeighboursAsHalves) -> Tensor:
     """The same for neighbours that become halves, as DeepSeek has it."""
     return by_formulas(g, m)
 
 
-def of_matrices(g: Graph, m: Neighbours) -> Tensor:
-    """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b."""
-    return by_matrices(g, m)
-
-
-@rule(
-    patterns=[of_halves, by_pairs, of_neighbours, by_halves, by_sorted_pairs, of_matrices], form_patterns=[of_runtime]
-)
+@rule(patterns=[of_halves, of_neighbours, of_sorted_neighbours], form_patterns=[of_runtime])
 def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 
