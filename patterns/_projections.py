@@ -1,13 +1,8 @@
 """Projections of one tensor, x @ w + bias, and attention of them, as patterns look for it."""
 
-from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 from surgeon import Captures, Constant, Graph, Tensor, dims, require
-
-NAMES = ("queries", "keys", "values")
-parts_of = attrgetter("q", "k", "v")
 
 
 class Part(Captures):
@@ -29,13 +24,13 @@ class Part(Captures):
 class Projection(Part):
     """x @ w, perhaps + b, of [batch, rows, columns].
 
-    flat: the rows of all batches, as a Gemm takes them.  by_turned: the product, if w is transposed for it.
+    flat: the rows of all batches, as a Gemm takes them.  turned: whether w is transposed for it.
     """
 
     w: Constant = dims("inputs outputs")
     b: Constant | Any = None
     flat: Tensor | Any = dims("_ .inner", default=None)
-    by_turned: Tensor | Any = None
+    turned: int = 0
     inner: Any = None
 
 
@@ -46,6 +41,9 @@ class Layer(Captures):
     """
 
     x: Tensor = dims("batch rows inner")
+    q: Part
+    k: Part
+    v: Part
     factor: float | Any = None
     mask: Tensor | Any = None
     bias: Tensor | Any = None
@@ -59,9 +57,6 @@ class OneProjection(Layer):
     """Attention of parts of one projection.  five: that in an axis of three, behind the rows."""
 
     whole: Projection
-    q: Part
-    k: Part
-    v: Part
     five: Tensor | Any = dims("batch rows 3 _ _", default=None)
 
 
@@ -77,8 +72,7 @@ def linear(g: Graph, x: Tensor, m: Projection) -> Tensor:
     """x @ w, perhaps + b, perhaps as a Gemm of the rows of all batches, w perhaps transposed."""
     product = g.matmul(x, m.w)
     m.flat = g.shared(g.reshaped(x))
-    m.by_turned = g.any_of(g.gemm(m.flat, m.w, m.b, transB=1), g.gemm(m.flat, m.w, transB=1))
-    flat = g.reshaped(g.any_of(g.gemm(m.flat, m.w, m.b), g.gemm(m.flat, m.w), m.by_turned))
+    flat = g.reshaped(g.any_of(*(g.gemm(m.flat, m.w, *bias, transB=m.turned) for bias in ([m.b], []))))
     m.made = g.any_of(g.add(product, m.b), product, g.add(flat, m.b), flat)
     return m.made
 
@@ -103,10 +97,3 @@ def maybe_apart(g: Graph, m: Part, rows: Tensor) -> Tensor:
     """Rows, or the heads that they are split into."""
     m.apart = g.heads_first(g.reshaped(rows))
     return g.any_of(rows, m.apart)
-
-
-def require_heads(m: Layer, parts: Sequence[Part]) -> None:
-    """Parts of all batches and rows, which come as heads of the attention where they come as heads."""
-    for part, told in zip(parts, NAMES, strict=True):
-        is_split = part.heads in (None, m.attributes["num_heads"]) and part.batch in (None, m.batch)
-        require(is_split, f"the {told} are not split into the attention's heads")

@@ -1,11 +1,36 @@
 """Whole attention layers: one input, its projections to queries, keys and values, and the attention between them."""
 
+from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
-from surgeon import Graph, rule
-from ._cuts import by_three, cut_along_an_axis, cut_in_three
-from ._packed import whole
-from ._projections import OneProjection, ThreeProjections, parts_of, require_heads
+import numpy as np
+
+from surgeon import Graph, require, rule
+from ._projections import Layer, OneProjection, Projection, ThreeProjections, attend, linear, maybe_apart
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def cut_in_three(g: Graph, m: OneProjection) -> Any:
+    """MultiHeadAttention of parts of one projection; keys and values may come as heads."""
+    m.q.made, m.k.made, m.v.made = g.parts(linear(g, m.x, m.whole), 3, -1)
+    return attend(g, m, m.q.made, *(maybe_apart(g, part, part.made) for part in (m.k, m.v)))
+
+
+def cut_along_an_axis(g: Graph, m: OneProjection) -> Any:
+    """The same, of one projection whose columns are split in three and into heads.
+
+    The projection is [batch, rows, 3, heads, columns], perhaps turned to [3, batch, heads, rows, columns].
+    """
+    m.five = g.reshaped(linear(g, m.x, m.whole))
+    turned = g.unstacked(g.transpose(m.five, perm=[2, 0, 3, 1, 4]), 3, 0)
+    found = []
+    for part, heads, split in zip((m.q, m.k, m.v), turned, g.unstacked(m.five, 3, 2), strict=True):
+        part.apart, part.split = heads, split
+        part.joined = g.any_of(g.joined_heads(part.apart), g.reshaped(part.split))
+        found.append(g.any_of(part.joined, part.apart, g.heads_first(part.split)))
+    return attend(g, m, *found)
 
 
 @rule(patterns=[cut_in_three, cut_along_an_axis])
@@ -20,10 +45,14 @@ def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     torch's encoder layers at 128 rows and in GPT-2 at 512.  The kernel makes a product for each sequence and head, so
     eight sequences of 64 rows take up to 3 % more in GPT-2, and as long in torch's layers.
     """
-    parts = parts_of(m)
-    sizes = [part.columns for part in parts] if m.five is None else [m.whole.columns // 3] * 3
-    require_heads(m, parts)
+    sizes = [m.q.columns, m.k.columns, m.v.columns] if m.five is None else [m.whole.columns // 3] * 3
     return whole(g, m, [m.whole], sizes)
+
+
+def by_three(g: Graph, m: ThreeProjections) -> Any:
+    """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
+    k, v = (maybe_apart(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
+    return attend(g, m, linear(g, m.x, m.q), k, v)
 
 
 @rule(patterns=[by_three], ep="cuda")
@@ -38,6 +67,35 @@ def attention_of_three_projections(g: Graph, m: ThreeProjections) -> Any:
     Not for a CPU, whose kernel makes a product for each sequence and head: BERT-base takes as long as with
     MultiHeadAttention behind three products (ONNX Runtime 1.31, one thread, 32 to 512 rows: 1 % less to 3 % more).
     """
-    parts = parts_of(m)
-    require_heads(m, parts)
-    return whole(g, m, parts, [part.columns for part in parts])
+    return whole(g, m, [m.q, m.k, m.v], [m.q.columns, m.k.columns, m.v.columns])
+
+
+def whole(g: Graph, m: Layer, made: Sequence[Projection], sizes: Sequence[int]) -> Any:
+    """com.microsoft::Attention of the projections of x, of so many columns for queries, keys and values."""
+    attributes = dict(m.attributes)
+    heads = attributes["num_heads"]
+    for part in (m.q, m.k, m.v):
+        is_split = part.heads in (None, heads) and part.batch in (None, m.batch)
+        require(is_split, "queries, keys or values are not split into the attention's heads")
+    require(sizes[0] == sizes[1], "queries and keys have different numbers of columns")
+    require(all(size % heads == 0 for size in sizes), "the columns cannot be shared among the heads")
+    if sizes[2] != sizes[0]:
+        attributes["qkv_hidden_sizes"] = list(sizes)
+    if m.factor is not None:
+        scale = m.factor * (attributes.get("scale", 0.0) or (sizes[0] // heads) ** -0.5)
+        require(isfinite(scale) and np.float32(scale) != 0, "a scale of 0 means another to ONNX Runtime")
+        attributes["scale"] = scale
+    weights = [g.transpose(one.w, perm=[1, 0]) if one.turned else one.w for one in made]
+    beside = weights[0] if len(made) == 1 else g.concat(*weights, axis=1)
+    biases = np.concatenate([bias_of(one, m.x.dtype) for one in made])  # also of zeros: the CPU's kernel needs them
+    rows = None if m.mask is None else g.size_of(m.x, 1)
+    bias = m.bias if rows is None else g.spread(m.mask, [1, 1, rows, rows])
+    return g.ms_attention(m.x, beside, biases, attention_bias=bias, **attributes)
+
+
+def bias_of(made: Projection, dtype: Any) -> Array:
+    """The bias of a projection; zeros where there is none."""
+    values = np.zeros(1, dtype) if made.b is None else made.b.values
+    is_row = values.size in (1, made.columns) and values.shape[-1:] in ((), (values.size,))
+    require(is_row and values.ndim <= 3, "a bias has other axes than that of the columns")
+    return np.broadcast_to(values.reshape(-1), (made.columns,))
