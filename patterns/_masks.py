@@ -19,10 +19,10 @@ LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is 
 DROWNS = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
 
 
-def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
+def bias_of(g: Graph, m: Scores, dtype: Any) -> Any:
     """What is added to the scores, if anything: masks as they are, and a low number where a condition hides scores.
 
-    The condition hides what was added before it too.  number: the low one, where it is not as `number_of` says.
+    The condition hides what was added before it too.
     """
     parts = [mask if mask.dtype in (None, dtype) else g.cast(mask, to=dtype) for mask in m.masks]
     if m.low is None:
@@ -31,10 +31,8 @@ def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
             return made
         require(m.floor < DROWNS, f"beside {m.floor:g}, to which masked scores are raised, scores still count")
         return g.max(made, np.array(m.floor, dtype))
-    low = number_of(m, dtype)  # which may refuse
-    put = low if number is None else number
     seen = np.zeros((), dtype) if m.mask is None else parts.pop(0)
-    made = choose(g, m, seen, put)
+    made = choose(g, m, seen, number_of(m, dtype))
     return g.add(made, *parts) if parts else made
 
 
@@ -77,8 +75,6 @@ def number_of(m: Scores, dtype: Any) -> Any:
     one of them does.  Refuses a number beside which scores count, where a row may be hidden by both.
     """
     low, least = m.low, float(finfo(dtype).min)
-    require(low is not None and low <= LOWEST, f"{low} in the place of a score hides nothing")
-    require(m.zero is None or (m.zero == 0 and not hides_more(m)), "weights of others become 0, or to another number")
     if not np.isfinite(m.hides_by):
         return np.array(m.hides_by, dtype)
     if not hides_more(m):

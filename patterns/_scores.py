@@ -84,16 +84,6 @@ def masked(g: Graph, m: Scores, kt: Tensor) -> Tensor:
     return g.any_of(hidden, g.max(hidden, m.floor), cold)
 
 
-def kept(g: Graph, m: Scores, x: Tensor, low: Any) -> Tensor:
-    """x where a condition holds, and another number elsewhere."""
-    return g.where(m.kept, x, low)
-
-
-def hidden(g: Graph, m: Scores, x: Tensor, low: Any) -> Tensor:
-    """A number where a condition holds, and x elsewhere."""
-    return g.where(m.hidden, low, x)
-
-
 def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:
     """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
     m.read, soft = v, g.softmax(g.maybe_wider(cold), axis=-1)

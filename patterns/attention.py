@@ -1,13 +1,14 @@
 """Attention (Vaswani et al., arXiv:1706.03762): softmax(scale · q·kᵀ + mask)·v, for several heads."""
 
-from collections.abc import Callable
 from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from ._attention import NON_FINITE, fused, has_heads
 from ._attention_written import as_onnx, in_parts
+from ._conditions import chosen
+from ._masks import LOWEST, hides_more
 from ._nodes import Whole, of_groups, of_multi_head, of_onnx, of_projections
-from ._scores import Core, by_weights, hidden, kept, masked, scores, weighted
+from ._scores import Core, by_weights, masked, scores, weighted
 from ._standard import standard
 
 DIFFERS = {"non_finite": NON_FINITE}
@@ -60,23 +61,29 @@ def _(g: Graph, m: Captures) -> Tensor:
 
 def by_condition(g: Graph, m: Core) -> Tensor:
     """A low number in the place of hidden scores, to which masks may have been added before and after."""
-    return weighted(g, m, g.any_of(seen(g, m, kept), seen(g, m, hidden)), m.v)
+    return weighted(g, m, seen(g, m), m.v)
 
 
 def by_condition_twice(g: Graph, m: Core) -> Tensor:
     """The same, and 0 in the place of the weights of hidden scores: a row that is all hidden is left without any."""
     m.read = m.v
-    soft = ((way, g.softmax(g.maybe_wider(seen(g, m, way)), axis=-1)) for way in (kept, hidden))
-    return by_weights(g, m, g.any_of(*(way(g, m, weights, m.zero) for way, weights in soft)))
+    return by_weights(g, m, chosen(g, m, g.softmax(g.maybe_wider(seen(g, m)), axis=-1), m.zero))
 
 
-def seen(g: Graph, m: Core, way: Callable[..., Tensor]) -> Tensor:
+def seen(g: Graph, m: Core) -> Tensor:
     """Scores of which some are hidden, perhaps with a mask added before, and one behind."""
     cold = g.optional(g.add(scores(g, m, m.kt), m.mask))
-    return g.optional(g.add(way(g, m, cold, m.low), m.second))
+    return g.optional(g.add(chosen(g, m, cold, m.low), m.second))
 
 
-@rule(patterns=[by_condition, by_condition_twice], conditions=[has_heads], differs=HIDDEN)
+def hides_scores(m: Core) -> None:
+    """The number hides scores, and the weights that become 0 are theirs."""
+    require(m.low <= LOWEST, f"{m.low} in the place of a score hides nothing")
+    is_one = m.zero == 0 and (m.kept is None or m.hidden is None) and not hides_more(m)
+    require(m.zero is None or is_one, "weights of others become 0, or to another number")
+
+
+@rule(patterns=[by_condition, by_condition_twice], conditions=[has_heads, hides_scores], differs=HIDDEN)
 def masked_attention(g: Graph, m: Core) -> Tensor:
     """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
 

@@ -16,6 +16,7 @@ CONSTANTS = (
 SCORES = "a = MatMul(q, k) z = Mul(a, scale)"
 END = "p = Softmax<axis = -1>(x) y = MatMul(p, v)"
 GUARDED = "p = Softmax<axis = -1>(x) i = IsNaN(p) w = Where(i, zero, p) y = MatMul(w, v)"
+ZEROED = "p = Softmax<axis = -1>(x) w = Where(c, zero, p) y = MatMul(w, v)"
 ADDED = f"{SCORES} x = Add(z, m) {END}"
 HIDDEN = f"{SCORES} x = Where(c, low, z) {END}"
 THREE = "float[n, s, 8] q, float[n, 8, t] k, float[n, t, 6] v, float[n, s, t] m"
@@ -96,6 +97,12 @@ SPARES = [
          model=graph(ADDED, THREE.replace("float[n, s, t] m", "float[1, n, s, t] m"), output=f"float[1, {ROWS[6:]}")),
     Case(masked_attention, "a number that hides nothing", graph(HIDDEN.replace("low", "half")), target="onnx",
          why="hides nothing"),
+    Case(masked_attention, "a number that hides nothing, whose weights become 0", target="onnx", why="hides nothing",
+         model=graph(f"{SCORES} x = Where(c, half, z) {ZEROED}")),
+    Case(masked_attention, "weights of hidden scores that become another", target="onnx", why="to another number",
+         model=graph(f"{SCORES} x = Where(c, low, z) {ZEROED.replace('zero', 'half')}")),
+    Case(masked_attention, "weights of others that become 0", target="onnx", why="weights of others",
+         model=graph(f"{SCORES} x = Where(c, low, z) {ZEROED.replace('zero, p', 'p, zero')}")),
 ]
 # fmt: on
 
