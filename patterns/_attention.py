@@ -55,24 +55,16 @@ def dtype_of(m: Scores) -> Any:
     return made
 
 
-def joined(g: Graph, x: Tensor, perm: list[int], own: Any, heads: int, columns: int) -> Tensor:
-    """So many heads beside each other in the last axis; of one alone, copies.  perm: of axes to one for rows first."""
-    if own != heads:
-        first = [perm[0], perm[2], perm[1], perm[3]]
-        one = x if first == sorted(first) else g.transpose(x, perm=first)
-        return g.joined_heads(g.repeated_heads(one, 1, heads, columns), heads * columns)
-    return g.reshape(g.transpose(x, perm=perm), [0, 0, heads * columns])
-
-
 def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
-    """Queries, keys and values of [batch, rows, heads · columns], in a dtype."""
-    heads, rows_first, turned_back = m.heads, [0, 2, 1, 3], [0, 3, 1, 2]  # in one Transpose, as one before cancels it
-    parts = (
-        joined(g, queries(g, m, dtype), rows_first, heads, heads, m.columns),
-        joined(g, m.kt, turned_back, m.groups, heads, m.columns),
-        joined(g, m.v, rows_first, m.others, heads, m.width),
-    )
-    return [g.in_dtype(x, dtype) for x in parts]
+    """Queries, keys and values of [batch, rows, heads · columns], in a dtype; of one head of all, copies."""
+    heads, q, k, v = m.heads, queries(g, m, dtype), m.kt, m.v
+    perm = [0, 3, 1, 2]  # of turned keys, in one Transpose, as one before cancels it
+    if m.groups != heads:
+        turned, perm = g.transpose(k, perm=[0, 1, 3, 2]), [0, 2, 1, 3]
+        k, v = g.repeated_heads(turned, 1, heads, m.columns), g.repeated_heads(v, 1, heads, m.width)
+    k = g.reshape(g.transpose(k, perm=perm), [0, 0, heads * m.columns])
+    rows = (g.joined_heads(q, heads * m.columns), k, g.joined_heads(v, heads * m.width))
+    return [g.in_dtype(x, dtype) for x in rows]
 
 
 def finished(g: Graph, m: Scores, made: Tensor) -> Tensor:

@@ -8,19 +8,17 @@ from surgeon import Captures, Tensor, dims, require
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-class Product(Captures):
-    """Two factors, and the letters of their axes and of the result's."""
-
-    a: Tensor = dims("...")
-    b: Tensor = dims("...")
-    equation: str
-
-
 class Alone(Captures):
     """One factor, and the letters of its axes and of the result's."""
 
     a: Tensor = dims("...")
     equation: str
+
+
+class Product(Alone):
+    """Two factors, and the letters of their axes and of the result's."""
+
+    b: Tensor = dims("...")
 
 
 def written_out(equation: str, ranks: Sequence[int]) -> list[str]:
@@ -39,19 +37,6 @@ def written_out(equation: str, ranks: Sequence[int]) -> list[str]:
     return terms
 
 
-class Terms(NamedTuple):
-    """A letter for each axis of two factors, and of what is made of them."""
-
-    left: str
-    right: str
-    made: str
-
-
-def terms_of(m: Product) -> Terms:
-    """The letters of an equation of two factors."""
-    return Terms(*written_out(m.equation, (m.a.rank, m.b.rank)))
-
-
 class Parts(NamedTuple):
     """The axes of a product: of the batch, of the rows (the first factor's), of the sum, of the columns."""
 
@@ -61,16 +46,15 @@ class Parts(NamedTuple):
     columns: str
 
 
-def parts_of(terms: Terms) -> Parts:
-    """What each letter is to the product.  Refuses what no product of matrices is."""
-    both = [letter for letter in terms.left if letter in terms.right]
-    alone = set(terms.left + terms.right) - set(both)
-    require(alone <= set(terms.made), "an axis of one factor alone is summed")
-    require(set(terms.made) <= {*both, *alone}, "the equation names an axis of the result that no factor has")
-    summed = "".join(letter for letter in both if letter not in terms.made)
+def parts_of(left: str, right: str, made: str) -> Parts:
+    """What each letter of two factors and their product is to it.  Refuses what no product of matrices is."""
+    both = [letter for letter in left if letter in right]
+    alone = set(left + right) - set(both)
+    require(alone <= set(made), "an axis of one factor alone is summed")
+    require(set(made) <= {*both, *alone}, "the equation names an axis of the result that no factor has")
+    summed = "".join(letter for letter in both if letter not in made)
     require(summed != "", "nothing is summed: it is no product of matrices")
     batch, rows, columns = (
-        "".join(letter for letter in terms.made if letter in where)
-        for where in (both, alone & set(terms.left), alone & set(terms.right))
+        "".join(letter for letter in made if letter in where) for where in (both, alone & set(left), alone & set(right))
     )
     return Parts(batch, rows, summed, columns)

@@ -5,7 +5,7 @@ from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
 from ._axes import is_as_large
-from ._letters import Alone, Parts, Product, parts_of, terms_of, written_out
+from ._letters import Alone, Parts, Product, parts_of, written_out
 
 KINDS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "uint64")  # that MatMul takes
 Sizes = dict[str, Any]
@@ -66,17 +66,18 @@ def einsum(g: Graph, m: Product) -> Tensor:
     Numerics: rounding only; none where nothing is summed.
     """
     require(str(m.a.dtype) in KINDS, f"MatMul does not multiply {m.a.dtype}")
-    terms, a, b = terms_of(m), m.a, m.b
-    if {*terms.left, *terms.right} == {*terms.made}:
-        return g.mul(beside(g, a, terms.left, terms.made), beside(g, b, terms.right, terms.made))
-    if terms.made and terms.made[-1] not in terms.right:
-        a, b, terms = b, a, terms._replace(left=terms.right, right=terms.left)
-    parts = parts_of(terms)
-    sizes, others = dict(zip(terms.left, a.shape, strict=True)), dict(zip(terms.right, b.shape, strict=True))
+    a, b = m.a, m.b
+    left, right, want = written_out(m.equation, (a.rank, b.rank))
+    if {*left, *right} == {*want}:
+        return g.mul(beside(g, a, left, want), beside(g, b, right, want))
+    if want and want[-1] not in right:
+        a, b, left, right = b, a, right, left
+    parts = parts_of(left, right, want)
+    sizes, others = dict(zip(left, a.shape, strict=True)), dict(zip(right, b.shape, strict=True))
     same = all(is_as_large(sizes[letter], others[letter]) for letter in parts.summed)
     require(same, "the sizes of what is summed are unknown or differ")
-    made = g.matmul(left_of(g, a, terms.left, parts, sizes), right_of(g, b, terms.right, parts, others))
-    return in_order(g, made, parts, terms.made, others)
+    made = g.matmul(left_of(g, a, left, parts, sizes), right_of(g, b, right, parts, others))
+    return in_order(g, made, parts, want, others)
 
 
 def in_order(g: Graph, made: Tensor, parts: Parts, want: str, sizes: Sizes) -> Tensor:
