@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from surgeon import Graph, Tensor, require
+from surgeon import Captures, Graph, Tensor, require
 from ._grouped import cap_of, grouped, require_grouped
 from ._masks import bias_of, fitted
 from ._matrices import apart, in_windows, queries
@@ -16,11 +16,13 @@ FLOATS = ("float32", "float16", "bfloat16", "float64")
 NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
 
 
-def has_heads(m: Core) -> None:
-    """A batch, heads, rows and columns; or a batch, rows and columns, of one head each.
+def has_heads(m: Captures) -> None:
+    """Parts of a batch, heads, rows and columns; or a batch, rows and columns, of one head each.
 
     One head of keys and values may serve all of queries (multi-query attention, Shazeer, arXiv:1911.02150).
     """
+    if not isinstance(m, Core):
+        return
     require(m.q.rank == m.kt.rank == m.v.rank, "queries, keys and values have different numbers of axes")
     require(m.q.dtype is None or m.q.dtype in FLOATS, "queries are no floats")
     alike = m.groups == m.others and m.groups in (1, m.heads)

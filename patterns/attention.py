@@ -20,15 +20,9 @@ def core(g: Graph, m: Core) -> Tensor:
     return weighted(g, m, masked(g, m, m.kt), m.v)
 
 
-def is_of_heads(m: Captures) -> None:
-    """An attention in parts has axes for batch, heads, rows and columns."""
-    if isinstance(m, Core):
-        has_heads(m)
-
-
 @rule(
     patterns=[core],
-    conditions=[is_of_heads],
+    conditions=[has_heads],
     differs=DIFFERS,
     form_patterns=[of_multi_head, of_groups, of_projections],
 )

@@ -14,19 +14,14 @@ class Asked(Cache):
     index: Constant | Any = dims("", "_", default=None)
 
 
-def of_turned_keys(g: Graph, m: Asked) -> Tensor:
-    """The number of keys as scores have it, to which they are turned; perhaps of copies for several heads."""
+def size_of_keys(g: Graph, m: Asked) -> Tensor:
+    """A size of the keys; or their number as scores have it, to which they, or copies for several heads, are turned."""
     keys = behind(g, m)
-    either = g.any_of(g.shared(copied(g, m)), g.shared(keys))
-    return g.size_of(g.transpose(either, perm=[0, 1, 3, 2]), 3)
+    turned = g.transpose(g.any_of(g.shared(copied(g, m)), g.shared(keys)), perm=[0, 1, 3, 2])
+    return g.any_of(g.gather(g.shared(g.shape(g.shared(keys))), m.index, axis=0), g.size_of(turned, 3))
 
 
-def of_keys(g: Graph, m: Asked) -> Tensor:
-    """A size of the keys."""
-    return g.gather(g.shared(g.shape(g.shared(behind(g, m)))), m.index, axis=0)
-
-
-@rule(patterns=[of_keys, of_turned_keys], target="any")
+@rule(patterns=[size_of_keys], target="any")
 def cache_length(g: Graph, m: Asked) -> Tensor:
     """Add up the number of rows of a past and of what is behind it, so that nothing waits for the two to be joined.
 

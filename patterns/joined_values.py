@@ -19,25 +19,16 @@ class TwoValues(Captures):
     turned: Tensor | Any = None
 
 
-def products(g: Graph, m: TwoValues) -> list[Tensor]:
-    """softmax(scores) · first and softmax(scores) · second."""
+def products(g: Graph, m: TwoValues) -> Tensor:
+    """softmax(scores) · first beside softmax(scores) · second; or with heads behind rows (differential transformer)."""
     soft = m.guarded = g.softmax(m.scores, axis=-1)
     weights = g.any_of(guarded(g, m.guarded), soft)
-    return [g.matmul(weights, values) for values in (m.first, m.second)]
+    made = [g.matmul(weights, values) for values in (m.first, m.second)]
+    m.turned = g.concat(*(g.heads_first(one) for one in made), axis=-1)
+    return g.any_of(g.concat(*made, axis=-1), m.turned)
 
 
-def beside(g: Graph, m: TwoValues) -> Tensor:
-    """Both side by side in the last axis."""
-    return g.concat(*products(g, m), axis=-1)
-
-
-def behind_rows(g: Graph, m: TwoValues) -> Tensor:
-    """The same with the heads behind the rows, as the differential transformer has it."""
-    m.turned = g.concat(*(g.heads_first(made) for made in products(g, m)), axis=-1)
-    return m.turned
-
-
-@rule(patterns=[beside, behind_rows], target="any")
+@rule(patterns=[products], target="any")
 def joined_values(g: Graph, m: TwoValues) -> Tensor:
     """Multiply the weights of an attention once, with two values beside each other.
 

@@ -19,20 +19,15 @@ class Partial(Turning):
     columns: int
 
 
-def of_heads(g: Graph, m: Partial) -> Tensor:
-    """RotaryEmbedding of a part of [batch, head, row, column]."""
-    m.part, m.rest = g.parts(m.x, 2, -1)
-    return g.concat(g.any_of(by_runtime(g, m, m.part), by_onnx(g, m, m.part)), m.rest, axis=-1)
-
-
-def behind_rows(g: Graph, m: Partial) -> Tensor:
-    """RotaryEmbedding of a part of [batch, row, head, column], whose heads are joined for it and split again."""
+def of_part(g: Graph, m: Partial) -> Tensor:
+    """RotaryEmbedding of a part of each head; heads behind the rows are joined for it and split again."""
     m.part, m.rest = g.parts(m.x, 2, -1)
     m.joined = g.reshaped(m.part)
-    return g.concat(g.reshaped(by_runtime(g, m, m.joined)), m.rest, axis=-1)
+    behind_rows = g.reshaped(by_runtime(g, m, m.joined))
+    return g.concat(g.any_of(by_runtime(g, m, m.part), by_onnx(g, m, m.part), behind_rows), m.rest, axis=-1)
 
 
-@rule(patterns=[of_heads, behind_rows], target="any")
+@rule(patterns=[of_part], target="any")
 def rotary_partial(g: Graph, m: Partial) -> Tensor:
     """Let RotaryEmbedding take whole heads, of which it turns the first numbers, and leave the others itself.
 

@@ -23,19 +23,15 @@ class Chosen(Conditioned):
         return np.ravel(numpy_helper.to_array(value) if hasattr(value, "dims") else value)[0].astype(self.x.dtype)
 
 
-def of_expanded(g: Graph, m: Chosen) -> Tensor:
-    """x, or a number in a shape of its own."""
-    m.y = chosen(g, m, m.x, g.expand(m.number, g.any_tensor()))
+def of_spread(g: Graph, m: Chosen) -> Tensor:
+    """x, or a number that is spread to a shape of its own, by Expand or by ConstantOfShape."""
+    shape = g.any_tensor()
+    spread = g.any_of(g.expand(m.number, shape), g.constant_of_shape(shape, **m.attributes))
+    m.y = chosen(g, m, m.x, spread)
     return m.y
 
 
-def of_filled(g: Graph, m: Chosen) -> Tensor:
-    """The same, where a tensor of that shape is made of it."""
-    m.y = chosen(g, m, m.x, g.constant_of_shape(g.any_tensor(), **m.attributes))
-    return m.y
-
-
-@rule(patterns=[of_expanded, of_filled], target="any", opset=9)
+@rule(patterns=[of_spread], target="any", opset=9)
 def scalar_choice(g: Graph, m: Chosen) -> Tensor:
     """Choose between a tensor and a number, where the number is spread to the tensor's shape for that.
 
