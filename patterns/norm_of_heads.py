@@ -1,6 +1,5 @@
 """Heads that are moved in front of the rows for nothing but a norm, a rotary embedding behind it, or a join."""
 
-from collections.abc import Collection
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
@@ -39,20 +38,16 @@ def normed(g: Graph, m: Heads, heads: Tensor) -> Tensor:
     return g.any_of(ops[0](heads, m.scale, m.bias, **m.told), *(norm(heads, m.scale, **m.told) for norm in ops))
 
 
-def write_normed(g: Graph, m: Heads, ops: Collection[str]) -> Tensor:
-    """The heads where they stand, normed if they are.  ops: the one norm of the match."""
+def write_normed(g: Graph, m: Heads) -> Tensor:
+    """The heads where they stand, normed if they are."""
     if m.scale is None:
         return m.x
+    ops = {node.op for node in m.match.nodes if node.op in NORMS}
     require(len(ops) == 1, "there are norms of two kinds")
     require(m.told.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
     factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
     made: Tensor = g.op(*ops, m.x, *factors, **{**m.told, "axis": -1})
     return made
-
-
-def norms_in(m: Captures) -> set[str]:
-    """The norms of a match."""
-    return {node.op for node in m.match.nodes if node.op in NORMS}
 
 
 def moved_back(g: Graph, m: Turned) -> Tensor:
@@ -69,7 +64,7 @@ def norm_of_heads(g: Graph, m: Turned) -> Tensor:
     rotary embedding behind the norm, as Gemma 3 has it, which is moved to the front alone then.
     Numerics: rounding only.
     """
-    made = write_normed(g, m, norms_in(m))
+    made = write_normed(g, m)
     return made if m.cos is None else g.heads_first(by_runtime(g, m, g.heads_first(made)))
 
 
@@ -87,4 +82,4 @@ def joined_streams(g: Graph, m: Streams) -> Tensor:
     the front, perhaps normed, joined, and moved back.
     Numerics: rounding only.
     """
-    return g.concat(*(write_normed(g, one, norms_in(m)) for one in (m.first, m.second)), axis=1)
+    return g.concat(*(write_normed(g, one) for one in (m.first, m.second)), axis=1)

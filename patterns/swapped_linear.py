@@ -7,9 +7,10 @@ from .rows_first import swapped
 
 
 class Linear(Captures):
-    """x @ w + b with as many axes as x (y), perhaps as a Gemm of a matrix (flat)."""
+    """x @ w + b with as many axes as x (y), perhaps as a Gemm of a matrix (flat), perhaps of x swapped."""
 
     x: Tensor = dims("_ _ inner")
+    swapped: Tensor | Any = None
     w: Tensor = dims("_ _")
     b: Tensor | Any = dims("_", default=None)
     flat: Tensor | Any = dims("_ inner", default=None)
@@ -27,42 +28,26 @@ def linear(g: Graph, m: Linear, x: Tensor) -> Tensor:
     return m.y
 
 
-def between(g: Graph, m: Linear) -> Tensor:
-    """A linear layer between two transposes."""
-    return swapped(g, linear(g, m, swapped(g, m.x)))
+def before_swap(g: Graph, m: Linear) -> Tensor:
+    """A linear layer before a transpose, perhaps between two."""
+    m.swapped = swapped(g, m.x)
+    return swapped(g, g.any_of(linear(g, m, m.swapped), linear(g, m, m.x)))
 
 
-@rule(patterns=[between], target="any")
+@rule(patterns=[before_swap], target="any")
 def swapped_linear(g: Graph, m: Linear) -> Tensor:
-    """Leave out two transposes around a linear layer, which does the same for each row, whatever their order.
+    """Swap rows and batch before a linear layer, which does the same for each row, instead of behind it.
 
-    What: rows and batch that change places before x @ w + b and back behind it, as MatMul or Gemm.
+    What: rows and batch that change places behind x @ w + b, as MatMul or Gemm, and back before it, so that nothing
+    is left of both; or behind it alone, where it makes more columns than it takes.
     Numerics: rounding only.
     """
-    return written(g, m, m.x)
-
-
-def ahead(g: Graph, m: Linear) -> Tensor:
-    """A linear layer before a transpose."""
-    return swapped(g, linear(g, m, m.x))
-
-
-@rule(patterns=[ahead], target="any")
-def swapped_input(g: Graph, m: Linear) -> Tensor:
-    """Swap rows and batch before a linear layer instead of behind it, where it makes more columns than it takes.
-
-    What: as `swapped_linear`, of a tensor that has rows first itself.
-    Numerics: rounding only.
-    """
-    columns = m.y.shape[-1]
-    fits = isinstance(columns, int) and isinstance(m.inner, int) and columns > m.inner
-    require(fits, "the layer is not known to make more columns than it takes")
-    return written(g, m, swapped(g, m.x))
-
-
-def written(g: Graph, m: Linear, x: Tensor) -> Tensor:
-    """x @ w + b, with the weights as they are."""
     require(m.w.dtype == m.x.dtype, "the weights have another dtype")
+    x, columns = m.x, m.y.shape[-1]
+    if m.swapped is None:
+        fits = isinstance(columns, int) and isinstance(m.inner, int) and columns > m.inner
+        require(fits, "the layer is not known to make more columns than it takes")
+        x = swapped(g, x)
     made = g.matmul(x, g.transpose(m.w, perm=[1, 0]) if m.turned else m.w)
     return made if m.b is None else g.add(made, m.b)
 

@@ -2,7 +2,7 @@
 
 import pytest
 from surgeon.patterns.rows_first import heads_of_rows, rows_of_heads, stacked_projection
-from surgeon.patterns.swapped_linear import swapped_input, swapped_linear, swapped_parts
+from surgeon.patterns.swapped_linear import swapped_linear, swapped_parts
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -52,7 +52,7 @@ FIRES = [
     Case(swapped_linear, "Gemm by weights that are transposed, a bias added behind", graph(
         f"t = {SWAP}(x) {FLAT} e = Reshape(t, f) m = Gemm<transB = 1>(e, w) h = Reshape(m, c) a = Add(h, v) "
         f"y = {SWAP}(a)", INPUT, "float[b, s, 24] y")),
-    Case(swapped_input, "more columns behind it", graph(
+    Case(swapped_linear, "more columns behind it", graph(
         f"m = MatMul(x, w) a = Add(m, v) y = {SWAP}(a)", "float[s, b, 6] x, float[6, 24] w, float[24] v",
         "float[b, s, 24] y")),
     Case(swapped_parts, "three", graph(
@@ -75,7 +75,7 @@ SPARES = [
     Case(swapped_linear, "a bias of rows", why="", model=graph(
         f"t = {SWAP}(x) m = MatMul(t, w) a = Add(m, v) y = {SWAP}(a)",
         "float[b, s, 24] x, float[24, 24] w, float[b, 24] v", "float[b, s, 24] y")),
-    Case(swapped_input, "fewer columns behind it", why="more columns than it takes", model=graph(
+    Case(swapped_linear, "fewer columns behind it", why="more columns than it takes", model=graph(
         f"m = MatMul(x, u) y = {SWAP}(m)", INPUT, "float[s, b, 6] y")),
     Case(swapped_parts, "a part that stays as it is", why="", model=graph(
         f"p, q, r = Split<axis = -1>(x) a = {SWAP}(p) b = {SWAP}(q) c = Neg(r)", "float[b, s, 24] x",
