@@ -1,4 +1,4 @@
-"""Conditions for numbers to stay or to be replaced, told either way, and masks for axes that become one."""
+"""Conditions for numbers to stay or to be replaced, told either way or for NaN, and masks for axes that become one."""
 
 from typing import Any
 
@@ -29,6 +29,13 @@ def choose(g: Graph, m: Conditioned, x: Any, low: Any, condition: Tensor | None 
     own, is_kept = m.condition
     told = own if condition is None else condition
     return g.where(told, x, low) if is_kept else g.where(told, low, x)
+
+
+def guarded(g: Graph, weights: Tensor) -> Tensor:
+    """Weights with 0 in the place of NaN, perhaps as torch's nan_to_num has it: they are never infinite."""
+    plain, found = g.nan_to_zero(weights), g.isinf(weights)
+    below = g.where(g.and_(g.less(weights, 0.0), found), g.any_number(), plain)
+    return g.any_of(plain, g.where(g.and_(g.greater(weights, 0.0), found), g.any_number(), below))
 
 
 def joined_ahead(g: Graph, mask: Tensor, rank: int, counts: tuple[Any, Any]) -> Tensor:

@@ -4,8 +4,7 @@ from math import inf
 from typing import Any
 
 from surgeon import Graph, Tensor, dims
-from ._conditions import Conditioned
-from ._guards import guarded
+from ._conditions import Conditioned, chosen, guarded
 
 
 class Scores(Conditioned):
@@ -84,16 +83,16 @@ def masked(g: Graph, m: Scores, kt: Tensor) -> Tensor:
     return g.any_of(hidden, g.max(hidden, m.floor), cold)
 
 
-def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:
-    """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
-    m.read, soft = v, g.softmax(g.maybe_wider(cold), axis=-1)
-    m.guarded = soft
-    return by_weights(g, m, g.any_of(guarded(g, m.guarded), soft, *beside_sink(g, m, cold)))
+def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor, has_zeros: bool = False) -> Tensor:
+    """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked.
 
-
-def by_weights(g: Graph, m: Scores, weights: Tensor) -> Tensor:
-    """The values by their weights."""
-    return g.matmul(g.maybe_narrower(weights), g.any_of(g.cast(m.read, to=m.wide), m.read))
+    has_zeros: the weights of hidden scores may become 0.
+    """
+    soft = g.softmax(g.maybe_wider(cold), axis=-1)
+    m.read, m.guarded = v, soft
+    weights = [guarded(g, m.guarded), soft, *beside_sink(g, m, cold)]
+    weights += [chosen(g, m, soft, m.zero)] if has_zeros else []
+    return g.matmul(g.maybe_narrower(g.any_of(*weights)), g.any_of(g.cast(m.read, to=m.wide), m.read))
 
 
 def beside_sink(g: Graph, m: Scores, cold: Tensor) -> list[Tensor]:

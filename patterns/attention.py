@@ -8,7 +8,7 @@ from ._attention_written import as_onnx, in_parts
 from ._conditions import chosen
 from ._masks import LOWEST, hides_more
 from ._nodes import Whole, of_groups, of_multi_head, of_onnx, of_projections
-from ._scores import Core, by_weights, masked, scores, weighted
+from ._scores import Core, masked, scores, weighted
 from ._standard import standard
 
 DIFFERS = {"non_finite": NON_FINITE}
@@ -54,20 +54,12 @@ def _(g: Graph, m: Captures) -> Tensor:
 
 
 def by_condition(g: Graph, m: Core) -> Tensor:
-    """A low number in the place of hidden scores, to which masks may have been added before and after."""
-    return weighted(g, m, seen(g, m), m.v)
+    """A low number in the place of hidden scores, to which masks may have been added before and after.
 
-
-def by_condition_twice(g: Graph, m: Core) -> Tensor:
-    """The same, and 0 in the place of the weights of hidden scores: a row that is all hidden is left without any."""
-    m.read = m.v
-    return by_weights(g, m, chosen(g, m, g.softmax(g.maybe_wider(seen(g, m)), axis=-1), m.zero))
-
-
-def seen(g: Graph, m: Core) -> Tensor:
-    """Scores of which some are hidden, perhaps with a mask added before, and one behind."""
+    Their weights may become 0 once more: a row that is all hidden is left without any.
+    """
     cold = g.optional(g.add(scores(g, m, m.kt), m.mask))
-    return g.optional(g.add(chosen(g, m, cold, m.low), m.second))
+    return weighted(g, m, g.optional(g.add(chosen(g, m, cold, m.low), m.second)), m.v, has_zeros=True)
 
 
 def hides_scores(m: Core) -> None:
@@ -77,7 +69,7 @@ def hides_scores(m: Core) -> None:
     require(m.zero is None or is_one, "weights of others become 0, or to another number")
 
 
-@rule(patterns=[by_condition, by_condition_twice], conditions=[has_heads, hides_scores], differs=HIDDEN)
+@rule(patterns=[by_condition], conditions=[has_heads, hides_scores], differs=HIDDEN)
 def masked_attention(g: Graph, m: Core) -> Tensor:
     """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
 

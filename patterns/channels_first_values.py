@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._guards import guarded
+from ._conditions import guarded
 
 
 class Values(Captures):

@@ -38,11 +38,6 @@ def has_groups(m: Capped) -> None:
     require(m.rows == m.k.after, "what comes behind the past has other rows than the queries")
 
 
-def count_of(g: Graph, m: Capped) -> Tensor:
-    """How many keys there are, behind the past and in it."""
-    return g.add(g.size_of(m.k.past, 2), g.size_of(m.q, 2))
-
-
 @rule(patterns=[capped], conditions=[are_caches, has_groups], differs=DIFFERS)
 def capped_attention_cache(g: Graph, m: Capped) -> Any:
     """Fuse an attention with capped scores behind a past into GroupQueryAttention.
@@ -55,7 +50,8 @@ def capped_attention_cache(g: Graph, m: Capped) -> Any:
     parts, past, dtype = (m.q, m.k.new, m.v.new), (m.k.past, m.v.past), dtype_of(m)
     require_steps(m.q.shape[0], m.rows, m.columns)
     require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
-    bias = fitted(g, m, bias_of(g, m, dtype), m.k.x.shape[2], lambda: count_of(g, m))
+    added, keys = bias_of(g, m, dtype), m.k.x.shape[2]
+    bias = fitted(g, m, added, keys, lambda: g.add(g.size_of(m.k.past, 2), g.size_of(m.q, 2)))
     rows = [g.joined_heads(x) for x in parts]
     made, *present = grouped(g, rows, bias, m.readers, m.k.heads, past, scale=scale_of(m), **cap_of(g, m, m.readers))
     return g.split_heads(finished(g, m, made), m.readers, m.columns), *present

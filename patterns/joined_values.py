@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._guards import guarded
+from ._conditions import guarded
 
 
 class TwoValues(Captures):
