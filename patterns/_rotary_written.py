@@ -7,39 +7,33 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._rotary import Rotary
-from ._rotary_found import Tables, heads_of, in_one
+from ._rotary_found import Tables, heads_of, in_one, tables
 from ._rotary_parts import NEIGHBOURS, sizes_of
 
-Write = Callable[..., Tensor]
 
-
-def by_heads(write: Write) -> Write:
-    """What writes an op that takes [batch, head, row, column] or joined heads, for heads behind rows too."""
-
-    def for_both(g: Graph, m: Rotary, found: Tables) -> Tensor:
-        *ahead, heads, columns = m.sizes
-        x, attributes = heads_of(g, m), {"interleaved": 1} if m.axis == NEIGHBOURS else {}
-        if m.cut_at != m.axis:
-            end = np.iinfo(np.int64).max
-            x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
-        x = x if m.wide is None else g.cast(x, to=m.wide)
-        has_batch = m.x is None or m.x.rank == 4
-        x = x if has_batch else g.unsqueeze(x, [0])
-        if found.is_apart:  # as rows of one head
-            rows = g.reshape(x, [0, 1, in_one(ahead[1], heads), columns])
-            made = write(g, rows, found, columns, **attributes)
-            made = g.reshape(made, [0, ahead[1], heads if isinstance(heads, int) else -1, columns])
-        elif found.rows == 2:
-            made = write(g, x, found, columns, **attributes)
-        else:
-            require(isinstance(heads, int), "the number of heads is unknown")
-            rows = g.reshape(x, [0, 0, heads * columns])
-            made = g.reshape(write(g, rows, found, columns, num_heads=heads, **attributes), [0, 0, heads, columns])
-        made = made if has_batch else g.squeeze(made, [0])
-        beside = [part for part in (m.front, made, m.behind) if part is not None]
-        return in_shape(g, m, made) if len(beside) == 1 else g.concat(*beside, axis=-1)
-
-    return for_both
+def turned(g: Graph, m: Rotary, write: Callable[..., Tensor]) -> Tensor:
+    """The heads as an op turns them.  write: what writes it for [batch, head, row, column] or for joined heads."""
+    found, (*ahead, heads, columns) = tables(g, m), m.sizes
+    x, attributes = heads_of(g, m), {"interleaved": 1} if m.axis == NEIGHBOURS else {}
+    if m.cut_at != m.axis:
+        end = np.iinfo(np.int64).max
+        x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
+    x = x if m.wide is None else g.cast(x, to=m.wide)
+    has_batch = m.x is None or m.x.rank == 4
+    x = x if has_batch else g.unsqueeze(x, [0])
+    if found.is_apart:  # as rows of one head
+        rows = g.reshape(x, [0, 1, in_one(ahead[1], heads), columns])
+        made = write(g, rows, found, columns, **attributes)
+        made = g.reshape(made, [0, ahead[1], heads if isinstance(heads, int) else -1, columns])
+    elif found.rows == 2:
+        made = write(g, x, found, columns, **attributes)
+    else:
+        require(isinstance(heads, int), "the number of heads is unknown")
+        rows = g.reshape(x, [0, 0, heads * columns])
+        made = g.reshape(write(g, rows, found, columns, num_heads=heads, **attributes), [0, 0, heads, columns])
+    made = made if has_batch else g.squeeze(made, [0])
+    beside = [part for part in (m.front, made, m.behind) if part is not None]
+    return in_shape(g, m, made) if len(beside) == 1 else g.concat(*beside, axis=-1)
 
 
 def in_shape(g: Graph, m: Rotary, made: Tensor) -> Tensor:
@@ -55,7 +49,6 @@ def in_shape(g: Graph, m: Rotary, made: Tensor) -> Tensor:
     return g.reshape(made, shape)
 
 
-@by_heads
 def runtimes(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
     """com.microsoft::RotaryEmbedding with these tables."""
     if found.is_one:
@@ -76,8 +69,7 @@ def for_batch(g: Graph, x: Tensor, rows: Iterable[Any]) -> list[Tensor]:
     return [g.spread(item, [g.size_of(x, 0), 1, 1]) for item in rows]
 
 
-@by_heads
 def standard(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
     """RotaryEmbedding with these tables."""
-    tables = for_batch(g, x, (found.cos, found.sin)) if found.is_one else (found.cos, found.sin)
-    return g.rotary_embedding(x, *tables, **attributes)
+    rows = for_batch(g, x, (found.cos, found.sin)) if found.is_one else (found.cos, found.sin)
+    return g.rotary_embedding(x, *rows, **attributes)

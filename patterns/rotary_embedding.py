@@ -4,9 +4,8 @@ from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from ._rotary import Neighbours, NeighboursAsHalves, Rotary, by_formulas, by_matrices, by_tables
-from ._rotary_found import tables
 from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
-from ._rotary_written import runtimes, standard
+from ._rotary_written import runtimes, standard, turned
 
 
 def of_halves(g: Graph, m: Rotary) -> Tensor:
@@ -35,12 +34,12 @@ def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     Numerics: rounding only.
     """
     require(isinstance(m, Rotary), "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
-    return runtimes(g, cast(Rotary, m), tables(g, cast(Rotary, m)))
+    return turned(g, cast(Rotary, m), runtimes)
 
 
 @rotary_embedding.on("onnx", opset=23, patterns=[of_onnx])
 def _(g: Graph, m: Captures) -> Tensor:
-    return standard(g, m, tables(g, m)) if isinstance(m, Rotary) else as_onnx(g, cast(Node, m))
+    return turned(g, m, standard) if isinstance(m, Rotary) else as_onnx(g, cast(Node, m))
 
 
 @rotary_embedding.on("decomposed")
