@@ -68,8 +68,8 @@ class ThreeProjections(Layer):
     v: Projection
 
 
-def linear(g: Graph, x: Tensor, m: Projection) -> Tensor:
-    """x @ w, perhaps + b, perhaps as a Gemm of the rows of all batches, w perhaps transposed."""
+def linear(g: Graph, x: Tensor, m: Any) -> Any:
+    """x @ w, perhaps + b, perhaps as a Gemm of the rows of all batches.  m: a record that has what a Projection has."""
     product = g.matmul(x, m.w)
     m.flat = g.shared(g.reshaped(x))
     flat = g.reshaped(g.any_of(*(g.gemm(m.flat, m.w, *bias, transB=m.turned) for bias in ([m.b], []))))

@@ -3,35 +3,27 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
+from ._projections import linear
 from .rows_first import swapped
 
 
 class Linear(Captures):
-    """x @ w + b with as many axes as x (y), perhaps as a Gemm of a matrix (flat), perhaps of x swapped."""
+    """x @ w + b with as many axes as x (made), perhaps as a Gemm of a matrix (flat), perhaps of x swapped."""
 
     x: Tensor = dims("_ _ inner")
     swapped: Tensor | Any = None
     w: Tensor = dims("_ _")
     b: Tensor | Any = dims("_", default=None)
     flat: Tensor | Any = dims("_ inner", default=None)
-    y: Tensor = dims("_ _ _")
+    made: Tensor = dims("_ _ _")
     turned: int = 0
     inner: Any
-
-
-def linear(g: Graph, m: Linear, x: Tensor) -> Tensor:
-    """x @ w + b, as MatMul, or as Gemm of a matrix with a bias of its own or one added behind."""
-    product = g.matmul(x, m.w)
-    m.flat = g.reshaped(x)
-    made = g.reshaped(g.any_of(g.gemm(m.flat, m.w, m.b, transB=m.turned), g.gemm(m.flat, m.w, transB=m.turned)))
-    m.y = g.any_of(g.add(product, m.b), product, g.add(made, m.b), made)
-    return m.y
 
 
 def before_swap(g: Graph, m: Linear) -> Tensor:
     """A linear layer before a transpose, perhaps between two."""
     m.swapped = swapped(g, m.x)
-    return swapped(g, g.any_of(linear(g, m, m.swapped), linear(g, m, m.x)))
+    return swapped(g, g.any_of(linear(g, m.swapped, m), linear(g, m.x, m)))
 
 
 @rule(patterns=[before_swap], target="any")
@@ -43,7 +35,7 @@ def swapped_linear(g: Graph, m: Linear) -> Tensor:
     Numerics: rounding only.
     """
     require(m.w.dtype == m.x.dtype, "the weights have another dtype")
-    x, columns = m.x, m.y.shape[-1]
+    x, columns = m.x, m.made.shape[-1]
     if m.swapped is None:
         fits = isinstance(columns, int) and isinstance(m.inner, int) and columns > m.inner
         require(fits, "the layer is not known to make more columns than it takes")
