@@ -67,7 +67,7 @@ def turned_by_tables(g: Graph, m: Rotary, of_base: bool) -> Tensor:
     turned = g.any_of(parts.turned(), m.backwards)
     own, other, swapped = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, turned, parts.swapped()))
     (a, b), sin = parts.two, m.sin.half
-    products = parts.together(g.any_of(g.mul(g.neg(b), sin), g.neg(g.mul(b, sin))), g.mul(a, sin))
+    products = parts.together(g.mul(g.neg(b), sin), g.mul(a, sin))
     with_signs = g.mul(swapped, m.sin.signed)
     plain = g.add(g.mul(own, m.cos.whole), g.any_of(g.mul(other, m.sin.whole), products, with_signs))
     scale = m.scale.whole

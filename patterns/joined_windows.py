@@ -30,12 +30,7 @@ def of_windows(g: Graph, m: InWindows) -> Tensor:
     return g.matmul(g.softmax(g.any_of(chosen(g, m, biased, m.low), biased), axis=-1), m.v)
 
 
-def is_masked(m: InWindows) -> None:
-    """What has no mask is found as it is."""
-    require(m.mask is not None or m.low is not None, "the scores have no mask")
-
-
-@rule(patterns=[of_windows], conditions=[is_masked], target="any")
+@rule(patterns=[of_windows], target="any")
 def joined_windows(g: Graph, m: InWindows) -> Tensor:
     """Let windows of an attention with a mask be one batch, so that it is found as one of four axes.
 
@@ -43,6 +38,7 @@ def joined_windows(g: Graph, m: InWindows) -> Tensor:
     A mask of each window, or of each batch, is spread over the other where it is not of both.
     Numerics: none.
     """
+    require(m.mask is not None or m.low is not None, "the scores have no mask, and are found as they are")
     scores = g.matmul(joined(g, m.q), joined(g, m.kt))
     scores = scores if m.scale is None else g.mul(scores, m.scale)
     for mask in (m.mask, m.second):
