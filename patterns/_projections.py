@@ -72,7 +72,7 @@ def linear(g: Graph, x: Tensor, m: Any) -> Any:
     """x @ w, perhaps + b, perhaps as a Gemm of the rows of all batches.  m: a record that has what a Projection has."""
     product = g.matmul(x, m.w)
     m.flat = g.shared(g.reshaped(x))
-    flat = g.reshaped(g.any_of(*(g.gemm(m.flat, m.w, *bias, transB=m.turned) for bias in ([m.b], []))))
+    flat = g.reshaped(g.any_of(g.gemm(m.flat, m.w, m.b, transB=m.turned), g.gemm(m.flat, m.w, transB=m.turned)))
     m.made = g.any_of(g.add(product, m.b), product, g.add(flat, m.b), flat)
     return m.made
 

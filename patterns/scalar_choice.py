@@ -17,11 +17,6 @@ class Chosen(Conditioned):
     number: float | Any = None
     attributes: dict[str, Any] | Any = None
 
-    def told(self) -> Any:
-        """The number, in the dtype of x."""
-        value: Any = (self.attributes or {}).get("value", 0.0) if self.number is None else self.number
-        return np.ravel(numpy_helper.to_array(value) if hasattr(value, "dims") else value)[0].astype(self.x.dtype)
-
 
 def of_spread(g: Graph, m: Chosen) -> Tensor:
     """x, or a number that is spread to a shape of its own, by Expand or by ConstantOfShape."""
@@ -41,4 +36,6 @@ def scalar_choice(g: Graph, m: Chosen) -> Tensor:
     """
     require(m.x.shape is not None and m.x.shape == m.y.shape, "the choice may have another shape")
     require(m.x.dtype is not None, "the dtype is unknown")
-    return choose(g, m, m.x, m.told())
+    value: Any = (m.attributes or {}).get("value", 0.0) if m.number is None else m.number
+    number = np.ravel(numpy_helper.to_array(value) if hasattr(value, "dims") else value)[0]
+    return choose(g, m, m.x, number.astype(m.x.dtype))

@@ -56,18 +56,14 @@ def shifted(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
     return g.softmax(g.sub(x, g.maximum_over(x, axes)), axis=axis)
 
 
-def along_it(x: Tensor, axes: Sequence[int], axis: int) -> None:
-    """The maximum is one over the axis of the softmax."""
-    require(from_end(x, axes) == from_end(x, [axis]), "the maximum is over other axes than the softmax")
-
-
-@rule(patterns=[shifted], conditions=[one_axis, along_it], target="any")
+@rule(patterns=[shifted], conditions=[one_axis], target="any")
 def shifted_softmax(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
     """Leave the maximum to the Softmax, which takes it off itself.
 
     What: softmax(x − max x), as attentions have it that are written to be stable (lucidrains); they are found then.
     Numerics: rounding only.
     """
+    require(from_end(x, axes) == from_end(x, [axis]), "the maximum is over other axes than the softmax")
     return g.softmax(x, axis=axis)
 
 
