@@ -13,7 +13,7 @@ from ._matrices import apart, in_windows, queries
 from ._scores import Core, Scores
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
-NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
+DIFFERS = {"non_finite": "an infinity or NaN may spread to other numbers of its row, or not reach them"}
 
 
 def has_heads(m: Captures) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon import Captures, Constant, Graph, Tensor, dims, require
+from surgeon import Captures, Constant, Graph, Tensor, dims
 
 
 class Part(Captures):
@@ -77,18 +77,12 @@ def linear(g: Graph, x: Tensor, m: Any) -> Any:
     return m.made
 
 
-def has_four_axes(spread: Tensor, mask: Tensor) -> None:
-    """A mask of four axes is spread to no more."""
-    require(mask.rank == 4 and spread.rank in (4, None), "the mask has other axes than batch, head, row, column")
-
-
 def attend(g: Graph, m: Layer, q: Tensor, k: Tensor, v: Tensor) -> Any:
     """MultiHeadAttention, with or without a bias, or with a mask that is spread to the rows and keys there are.
 
     The arithmetic for the mask's target may read queries and keys; it goes with them.
     """
-    spread = g.such_that(g.expand(m.mask, g.any_tensor()), has_four_axes, m.mask)
-    scaled = g.any_of(q, g.mul(q, m.factor))
+    spread, scaled = g.expand(m.mask, g.any_tensor()), g.any_of(q, g.mul(q, m.factor))
     forms = (g.ms_multi_head_attention(scaled, k, v, attention_bias=x, **m.attributes) for x in (m.bias, spread))
     return g.any_of(*forms)
 

@@ -3,7 +3,7 @@
 from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._attention import NON_FINITE, fused, has_heads
+from ._attention import DIFFERS, fused, has_heads
 from ._attention_written import as_onnx, in_parts
 from ._conditions import chosen
 from ._masks import LOWEST, hides_more
@@ -11,7 +11,6 @@ from ._nodes import Whole, of_groups, of_multi_head, of_onnx, of_projections
 from ._scores import Core, masked, scores, weighted
 from ._standard import standard
 
-DIFFERS = {"non_finite": NON_FINITE}
 HIDDEN = {**DIFFERS, "extreme": "hidden keys stay hidden where all others have lower scores than they"}
 
 

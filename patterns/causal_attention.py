@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._attention import NON_FINITE
+from ._attention import DIFFERS
 from ._masks import LOWEST
 from ._nodes import Whole, group_query, multi_head, of_onnx, without_mask
 
-DIFFERS = {"non_finite": NON_FINITE, "extreme": "a score beside which the mask's number is small is hidden too"}
+HIDDEN = {**DIFFERS, "extreme": "a score beside which the mask's number is small is hidden too"}
 
 
 class Masked(Whole):
@@ -53,7 +53,7 @@ def has_keys_for_rows(m: Masked) -> None:
     require(m.q.shape[1] == m.k.shape[-2], "there are more keys, or fewer, than queries")
 
 
-@rule(patterns=[alone, with_present], conditions=[has_keys_for_rows, hides_the_future], target="any", differs=DIFFERS)
+@rule(patterns=[alone, with_present], conditions=[has_keys_for_rows, hides_the_future], target="any", differs=HIDDEN)
 def causal_attention(g: Graph, m: Masked) -> Any:
     """Let an attention hide the future by itself, where that is all that a mask does.
 

@@ -1,27 +1,20 @@
 """Conditions one behind the other that put the same number in the place of others: one mask after the other."""
 
-from typing import Any
-
 from surgeon import Graph, Tensor, rule
 from ._conditions import Conditioned, chosen
 
 
 class Twice(Conditioned):
-    """Numbers x, in the place of some of which `low` is put, twice.
-
-    kept, seen: the first and the second condition for a number to stay.  hidden, masked: the same for it not to.
-    """
+    """Numbers x, in the place of some of which `low` is put by one condition, and then by another."""
 
     x: Tensor
     low: float
-    seen: Tensor | Any = None
-    masked: Tensor | Any = None
+    then: Conditioned
 
 
 def one_after_the_other(g: Graph, m: Twice) -> Tensor:
     """Where over a Where."""
-    once = chosen(g, m, m.x, m.low)
-    return g.any_of(g.where(m.seen, once, m.low), g.where(m.masked, m.low, once))
+    return chosen(g, m.then, chosen(g, m, m.x, m.low), m.low)
 
 
 @rule(patterns=[one_after_the_other], target="any", opset=9)
@@ -31,7 +24,8 @@ def chained_conditions(g: Graph, m: Twice) -> Tensor:
     What: Where over a Where that put the same number in, as in scores of which padding and the future are hidden.
     Numerics: none.
     """
-    if m.kept is None and m.seen is None:
-        return g.where(g.or_(m.hidden, m.masked), m.low, m.x)
-    first, second = (g.not_(no) if yes is None else yes for yes, no in ((m.kept, m.hidden), (m.seen, m.masked)))
+    told = m.condition, m.then.condition
+    if not any(is_kept for _, is_kept in told):
+        return g.where(g.or_(*(condition for condition, _ in told)), m.low, m.x)
+    first, second = (condition if is_kept else g.not_(condition) for condition, is_kept in told)
     return g.where(g.and_(first, second), m.x, m.low)

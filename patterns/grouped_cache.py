@@ -3,13 +3,11 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
-from ._attention import NON_FINITE, dtype_of, finished, scale_of
+from ._attention import DIFFERS, dtype_of, finished, scale_of
 from ._grouped import cap_of, grouped, require_steps
 from ._heads import BehindPast, Caches, are_caches, behind, copied, maybe_joined, require_plain
 from ._masks import bias_of, fitted
 from ._scores import Scores, masked, weighted
-
-DIFFERS = {"non_finite": NON_FINITE}
 
 
 class Capped(Scores, Caches):

@@ -3,12 +3,11 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from ._attention import NON_FINITE
+from ._attention import DIFFERS
 from ._grouped import grouped, require_grouped
 from ._heads import MEANT, OverHeads, copied, of_copies
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
-DIFFERS = {"non_finite": NON_FINITE}
 
 
 def grouped_by_copies(g: Graph, m: OverHeads) -> Any:
