@@ -97,19 +97,14 @@ def as_onnx(g: Graph, m: Node) -> Tensor:
 def in_parts(g: Graph, m: Node) -> Tensor:
     """The same in primitives."""
     heads, size, part = sizes_of(m)
-    x = m.x
-    cos, sin = (g.unsqueeze(rows, [1 if x.rank == 4 else 2]) for rows in rows_of(g, m))
+    x, is_pairs = m.x, m.attributes.get("interleaved", 0)
+    axes = [1 if x.rank == 4 else 2, *([4] if is_pairs else [])]
+    cos, sin = (g.unsqueeze(rows, axes) for rows in rows_of(g, m))
     whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
     turned, rest = (whole, None) if part == size else g.split(whole, [part, size - part], axis=-1, outputs=2)
-    is_pairs = m.attributes.get("interleaved", 0)
-    if is_pairs:
-        first, second = g.unstacked(g.reshape(turned, [0, 0, 0, part // 2, 2]), 2, -1)
-    else:
-        first, second = g.cut(turned, 2, -1)
+    first, second = g.cut(g.reshape(turned, [0, 0, 0, part // 2, 2]) if is_pairs else turned, 2, -1)
     parts = [g.sub(g.mul(first, cos), g.mul(second, sin)), g.add(g.mul(second, cos), g.mul(first, sin))]
-    if is_pairs:
-        made = g.reshape(g.concat(*(g.unsqueeze(item, [-1]) for item in parts), axis=-1), [0, 0, 0, part])
-    else:
-        made = g.concat(*parts, axis=-1)
+    made = g.concat(*parts, axis=-1)
+    made = g.reshape(made, [0, 0, 0, part]) if is_pairs else made
     made = made if rest is None else g.concat(made, rest, axis=-1)
     return made if x.rank == 4 else g.reshape(made, [0, 0, heads * size])

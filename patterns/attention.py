@@ -20,10 +20,7 @@ def core(g: Graph, m: Core) -> Tensor:
 
 
 @rule(
-    patterns=[core],
-    conditions=[has_heads],
-    differs=DIFFERS,
-    form_patterns=[of_multi_head, of_groups, of_projections],
+    patterns=[core], conditions=[has_heads], differs=DIFFERS, form_patterns=[of_multi_head, of_groups, of_projections]
 )
 def attention(g: Graph, m: Captures) -> Tensor:
     """Fuse the core of an attention into MultiHeadAttention, or Attention from opset 23 on.
