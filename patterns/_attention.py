@@ -17,7 +17,7 @@ DIFFERS = {"non_finite": "an infinity or NaN may spread to other numbers of its 
 
 
 def has_heads(m: Captures) -> None:
-    """Parts of a batch, heads, rows and columns; or a batch, rows and columns, of one head each.
+    """An attention in parts has a batch, heads, rows and columns; or a batch, rows and columns, of one head each.
 
     One head of keys and values may serve all of queries (multi-query attention, Shazeer, arXiv:1911.02150).
     """
