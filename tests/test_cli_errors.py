@@ -314,7 +314,7 @@ def test_a_report_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("surgeon.file.copying.write_all", full)
+    monkeypatch.setattr("surgeon.file.atomic.write_all", full)
     result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", report, "--dry-run", "-q")
     assert one_sentence(result, 2) == f"Error: The report {report} cannot be written: No space left on device."
     assert report.read_bytes() == older

@@ -189,3 +189,15 @@ def test_a_file_that_is_shorter_than_it_was_is_told(tmp_path, monkeypatch):
     change = recasting.Recast("w", TensorProto.FLOAT, TensorProto.FLOAT16)
     with (tmp_path / "a").open("rb") as source, (tmp_path / "b").open("wb") as target, pytest.raises(EOFError):
         change.stream(source.fileno(), 0, 2 * 1000, target.fileno(), 0)
+
+
+def test_notes_of_a_weight_stay():
+    """Its doc string and its metadata, though its numbers are others."""
+    given = model("y = MatMul(x, w)", WIDE)
+    given.graph.initializer.append(tensor(weight(1.0)))
+    given.graph.initializer[0].doc_string = "learned"
+    given.graph.initializer[0].metadata_props.add(key="from", value="a run")
+    made, _ = converted(given)
+    (stored,) = made.graph.initializer
+    assert stored.data_type == TensorProto.FLOAT16
+    assert (stored.doc_string, stored.metadata_props[0].value) == ("learned", "a run")

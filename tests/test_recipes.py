@@ -257,3 +257,21 @@ def test_a_command_line_is_recorded(tmp_path):
 def test_what_is_no_recipe_is_told():
     with pytest.raises(surgeon.UsageError, match="A recipe is a surgeon.Recipe, or the path of its file, not None"):
         surgeon.run(None, "in.onnx", "out.onnx")
+
+
+def test_a_recipe_is_not_lost_where_the_next_step_cannot_be_written(tmp_path, monkeypatch):
+    path = tmp_path / "r.toml"
+    assert run("record", path, "edit", "a", "b", "--rename", "logits=y").exit_code == 0
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("surgeon.file.atomic.write_all", full)
+    done = run("record", path, "edit", "a", "b", "--rename", "logits=z")
+    assert (done.exit_code, done.output) == (
+        2,
+        f"Error: The recipe {path} cannot be written: No space left on device.\n",
+    )
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

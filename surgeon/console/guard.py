@@ -256,7 +256,7 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layer
             help="Data files where OUT is in another folder: copy (auto), or put them into the model (inline); in the "
             "folder of IN they are shared. share: refuse other folders.",
         ),
-        click.option("--force", is_flag=True, help="Overwrite a data file of other content at the target."),
+        click.option("--force", is_flag=True, help="Overwrite what is no model, or a data file of other content."),
         click.option("--quiet", "-q", is_flag=True, help="Print errors only, and what could not be proved."),
     )
 

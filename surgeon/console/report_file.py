@@ -4,7 +4,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -146,17 +145,11 @@ def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, 
         page(result, title=title, command=typed()).save(path)
         return
 
-    from surgeon.file.atomic import AtomicFile
-    from surgeon.file.copying import write_all
+    from surgeon.file.atomic import write_text
 
     text = _lines(result.to_dict() if data is None else data)
     try:
-        if _is_stream(path):
-            Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
-            return
-        with AtomicFile(Path(os.path.realpath(path))) as file:
-            write_all(file.handle, text.encode("utf-8", "backslashreplace"))
-            file.commit()
+        write_text(path, text, "backslashreplace")
     except OSError as error:
         raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from surgeon.drawing.content import Box, Diagram
 from surgeon.drawing.layout import GraphLayout, arrange
 from surgeon.errors import UsageError
+from surgeon.file.atomic import write_text
 from surgeon.listing import counted
 
 SANS = "Helvetica, Arial, sans-serif"
@@ -42,7 +43,7 @@ class Picture:
         """Write the picture to an .svg file and return its path.  Raises UsageError where that cannot be done."""
         require_svg(path)
         try:
-            Path(path).write_text(self.svg, encoding="utf-8")
+            write_text(path, self.svg)
         except OSError as error:
             raise UsageError(f"The picture {path} cannot be written ({error.strerror}): name another file.") from None
         return Path(path)

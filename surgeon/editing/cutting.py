@@ -44,6 +44,9 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
         held = next((name for name in froms if name in stored and name not in given), None)
         if held is not None:
             raise UsageError(f"{held!r} is a stored tensor, which needs no input; name tensors that nodes make.")
+    held = next((name for name in tos if name in stored), None)
+    if held is not None:
+        raise UsageError(f"{held!r} is a stored tensor, which no node makes; name an output that is computed.")
     ends = list(tos) if tos else _behind(graph, froms)
     both = next((name for name in ends if name in froms or name in given), None)
     if both is not None:
@@ -82,8 +85,14 @@ def extract(
     kept = {value.name for value in graph.input if value.name in stored and value.name in region.used}
     count = len(graph.node)
     keep(graph.node, lambda place, _: place in region.nodes)
-    keep(graph.input, lambda _, value: value.name in kept and value.name not in region.froms)
-    graph.input.MergeFrom(inputs)
+    # What is an input already stays where it stands among them, where nobody said in which order.
+    stands = set() if froms else {*region.froms}
+    now = {value.name: value for value in inputs}
+    keep(graph.input, lambda _, value: value.name in kept or value.name in stands)
+    for value in graph.input:
+        if value.name in stands:
+            value.CopyFrom(now[value.name])
+    graph.input.MergeFrom(value for value in inputs if value.name not in stands)
     del graph.output[:]
     graph.output.MergeFrom(outputs)
     named = {*region.froms, *region.tos}

@@ -9,6 +9,33 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.errors import UsageError
 
 
+def _is_any(value: object) -> bool:
+    return True
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _are(value: object, is_one: Callable[[object], bool]) -> bool:
+    return isinstance(value, (list, tuple)) and all(map(is_one, value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "str": ("a string", _is_text),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "float": ("a number", _is_number),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "tuple[str, ...]": ("a list of names", lambda value: _are(value, _is_text)),
+    "tuple[float, ...]": ("a list of numbers", lambda value: _are(value, _is_number)),
+    "collections.abc.Mapping[str, typing.Any]": ("a table", lambda value: isinstance(value, Mapping)),
+}
+
+
 class Edit(ABC):
     """One change of a whole model, as a value: a frozen dataclass whose docstring is its manual.
 
@@ -32,13 +59,15 @@ class Edit(ABC):
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "kept"
     jumps: ClassVar[bool] = False
 
-    def require_strings(self) -> None:
-        """Raise UsageError for a field that is to be a string, such as a name, and is none."""
+    def require_kinds(self) -> None:
+        """Raise UsageError for a field that is to be a string, a number or a list, and is none."""
         parts: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
         for part in parts:
             value, name = getattr(self, part.name), type(self).__name__
-            if part.type in (str, "str") and not isinstance(value, str):
-                raise UsageError(f"{part.name} of {name} is a string, not {value!r}; see help(surgeon.edits.{name}).")
+            kind = part.type.__name__ if isinstance(part.type, type) else str(part.type)
+            told, is_one = _KINDS.get(kind, ("", _is_any))
+            if not is_one(value):
+                raise UsageError(f"{part.name} of {name} is {told}, not {value!r}; see help(surgeon.edits.{name}).")
 
     @classmethod
     def parse(cls, text: str) -> Self:

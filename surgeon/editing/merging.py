@@ -218,13 +218,18 @@ def _told(reason: str) -> str:
 
 
 def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str]] | None) -> dict[str, str]:
-    """By input of the second model, the output of the first that feeds it.
+    """By input of the second model, the output of the first that feeds it, or the input that both are to have.
 
+    Where nobody says what to connect: what has one name, inputs of both if they may be one and an output feeds another.
     Raises UsageError where nothing is connected, or an input twice.
     """
     ends, starts = [value.name for value in models[0].skeleton.graph.output], ModelDraft(models[1]).inputs
     names = [value.name for value in starts]
     pairs = [(name, name) for name in names if name in ends] if connect is None else []
+    if pairs:
+        own = {value.name: value for value in ModelDraft(models[0]).inputs if value.name not in ends}
+        both = [value for value in starts if value.name in own and _may_be_one(value, own[value.name])]
+        pairs += [(value.name, value.name) for value in both]
     for source, fed in (connect or {}).items():
         pairs += [(name, source) for name in ([fed] if isinstance(fed, str) else fed)]
     if not pairs:
@@ -236,6 +241,17 @@ def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str
     if twice is not None:
         raise UsageError(f"The input {twice!r} of the second model is connected twice; one output can feed it.")
     return dict(pairs)
+
+
+def _may_be_one(value: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
+    """Whether two inputs are of one dtype and rank, and of no two fixed sizes that differ."""
+    if value.type.WhichOneof("value") != "tensor_type" or other.type.WhichOneof("value") != "tensor_type":
+        return False
+    one, two = value.type.tensor_type, other.type.tensor_type
+    if one.elem_type != two.elem_type or len(one.shape.dim) != len(two.shape.dim):
+        return False
+    fixed = ((a.dim_value, b.dim_value) for a, b in zip(one.shape.dim, two.shape.dim, strict=True))
+    return all(size == beside or 0 in (size, beside) for size, beside in fixed)
 
 
 def _raise_opsets(

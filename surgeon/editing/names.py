@@ -46,6 +46,9 @@ def rename_nodes(node: NodeProto, names: Mapping[str, str]) -> None:
         for place, name in enumerate(held):
             if name in names:
                 held[place] = names[name]
+    for device in node.device_configurations:
+        for spec in device.sharding_spec:
+            spec.tensor_name = names.get(spec.tensor_name, spec.tensor_name)
     for graph in graphs_of(node):
         rename_in(graph, names)
 

@@ -103,7 +103,7 @@ def _refuse_misuse(
     for item in edits:
         if not isinstance(item, Edit):
             raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
-        item.require_strings()
+        item.require_kinds()
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
     require_check(check, CHECKINGS, require_proof)

@@ -1,7 +1,8 @@
 """An input of a model as a constant."""
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -76,13 +77,16 @@ class Hold(Edit):
         elif free is not None:
             raise UsageError(f"The input {self.name!r} has the free size {free!r}; fix it first, by --dim {free}=N.")
         sizes = [size for size in shape if isinstance(size, int)]
-        count = int(np.prod(sizes, dtype=np.int64))
+        count = math.prod(sizes)
         if count > MOST or len(numbers) not in (1, count):
             wanted = "1 number" if count > MOST or count == 1 else f"1 number or {count:,}"
             raise UsageError(f"The input {self.name!r} holds {count:,} numbers and takes {wanted} here; give as many.")
-        with np.errstate(all="ignore"):
-            made = np.array(numbers).astype(dtype)
-        if not np.array_equal(made.astype(np.float64), np.array(numbers, np.float64)) and made.dtype.kind in "iub":
+        try:
+            with np.errstate(all="ignore"):
+                made = np.array(numbers).astype(dtype)
+        except OverflowError:  # of an integer that no float holds either
+            made = None
+        if made is None or not _holds(made, numbers):
             raise UsageError(f"The input {self.name!r} is {dtype_name(kind)}, which does not hold {self.value}.")
         return np.ascontiguousarray(np.broadcast_to(made.reshape(-1), (count,)).reshape(sizes))
 
@@ -98,3 +102,10 @@ class Hold(Edit):
                 raise UsageError(f"{part.strip()!r} is no number to hold {self.name!r} at; give one, as in 16000.")
             found.append(number)
         return found
+
+
+def _holds(made: np.ndarray, numbers: Sequence[float]) -> bool:
+    """Whether an array has these numbers: as integers and truths exactly, as floats rounded, none of them infinite."""
+    if made.dtype.kind in "iub":
+        return all(int(one) == other for one, other in zip(made.tolist(), numbers, strict=True))
+    return bool(np.isfinite(made.astype(np.float64)).all())

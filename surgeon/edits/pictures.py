@@ -1,5 +1,6 @@
 """What is done to pictures before a model sees them, as part of the model."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -80,8 +81,10 @@ class PrependImage(KeyedEdit):
             raise UsageError(f"Pictures cannot lie as {self.layout!r}; choose NHWC or NCHW.")
         if self.dtype not in _DTYPES:
             raise UsageError(f"Pictures cannot be {self.dtype!r}; choose one of {', '.join(_DTYPES)}.")
-        if not self.scale > 0 or any(not one > 0 for one in self.std):
-            raise UsageError("The scale and std of pictures divide them, so they have to be above 0.")
+        if any(not 0 < one < math.inf for one in (self.scale, *self.std)):
+            raise UsageError("The scale and std of pictures divide them, so they have to be above 0, and finite.")
+        if not all(map(math.isfinite, self.mean)):
+            raise UsageError("The mean of pictures is subtracted from them, so it has to be a number for each channel.")
 
     @property
     def spelling(self) -> str:
@@ -123,6 +126,10 @@ class PrependImage(KeyedEdit):
         for name, given in (("mean", self.mean), ("std", self.std)):
             if len(given) not in (0, 1, channels):
                 raise UsageError(f"{name} has {len(given)} numbers, and {self.input!r} has {channels} channels.")
+        taken = [dim.dim_value for dim in dims[2:]]
+        if any(size not in (0, made) for size, made in zip(taken, self.resize or taken, strict=True)):
+            told = "x".join(str(size or "?") for size in taken)
+            raise UsageError(f"The input {self.input!r} takes pictures of {told}; resize them to that.")
         return tensor.elem_type, channels
 
     def _offset_and_factor(self, channels: int) -> tuple[np.ndarray, np.ndarray]:

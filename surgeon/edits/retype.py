@@ -80,6 +80,8 @@ class Retype(Edit):
             raise UsageError(
                 f"{self.name!r} cannot turn from {dtype_name(old)} into {dtype_name(new)}: strings are no numbers."
             )
+        if kind == "output" and any(given.name == self.name for given in draft.graph.input):
+            raise UsageError(f"{self.name!r} is an input and an output, which no Cast can stand between; name another.")
         retype = self._retype_output if kind == "output" else self._retype_input
         how = retype(draft, value, old, new)
         value.type.tensor_type.elem_type = new

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from surgeon.file.copying import write_all
+
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
@@ -94,6 +96,20 @@ class AtomicFile:
         self.temporary.unlink(missing_ok=True)
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)  # what cannot go now is swept by the next save
+
+
+def write_text(path: str | os.PathLike[str], text: str, errors: str = "strict") -> None:
+    """Write a small file whole or not at all; what is no regular file, as a pipe, is written to as it is.
+
+    errors: as of `str.encode`.  Raises OSError.
+    """
+    given = Path(path)
+    if given.exists() and not stat.S_ISREG(given.stat().st_mode):
+        given.write_text(text, encoding="utf-8", errors=errors)
+        return
+    with AtomicFile(Path(os.path.realpath(given))) as file:
+        write_all(file.handle, text.encode("utf-8", errors))
+        file.commit()
 
 
 def keep_owner(handle: int, target: Path) -> None:

@@ -33,6 +33,10 @@ Written = onnx.ModelProto | Path  # a model in memory, or its file
 DataMode = Literal["auto", "share", "copy", "inline"]
 
 
+# What onnx.load reads as text.
+_TEXT = (".json", ".textproto", ".prototxt", ".pbtxt", ".txtpb", ".onnxtxt", ".onnxtext", ".onnxjson")
+# The first bytes of the fields of a ModelProto: numbers, and what has a length.
+_BEGINNINGS = frozenset((0x08, 0x28, *(field << 3 | 2 for field in (2, 3, 4, 6, 7, 8, 14)), 0xA2, 0xCA, 0xD2))
 _MAPPED = 1 << 12  # spans up to here are taken from the map, the pages are in memory already
 _READ = 1 << 18  # spans up to here are read, longer ones copied by the kernel
 _BUFFER = 1 << 20
@@ -57,7 +61,7 @@ def save(
         share    leave the data files where they are; only into the folder of the source
         copy     reflinks where the file system has them, else a copy that leaves holes as holes
         inline   put the data into the model; refused when it would reach 2 GiB
-    force        overwrite a data file of other content at the target
+    force        overwrite a data file of other content at the target, and a target that is no model
 
     New tensors of a MiB and more go to a data file of their own, `{name of out}.data`, where the model keeps data in
     files; where it could not hold the others either (2 GiB), all but small ones do.  Not with inline.
@@ -79,6 +83,8 @@ def save(
         moves: list[Move] = []
         with _explained(out):
             home = _folder_to_leave(model, out, external_data)
+            if not force and _holds_other(target):
+                raise ModelFileError(f"{out} holds no model: name another file, or say --force (force=True).")
             fresh = None if patch is None else _new_data(model, patch, out, external_data)
             others = {} if patch is None else patch.files
             if external_data == "inline" and (model.external_tensors or others):
@@ -123,12 +129,23 @@ def require_folder(folder: Path) -> None:
 def _target(out: Path) -> Path:
     """The file that is to be replaced: links are followed, so that they stay links."""
     target = Path(os.path.realpath(out))
+    if out.suffix.lower() in _TEXT:
+        raise ModelFileError(f"{out} is named as text, and models are written as binary protobuf: name an .onnx file.")
     require_folder(target.parent)
     if target.is_dir():
         raise ModelFileError(f"{out} is a folder: name the file to write.")
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         raise ModelFileError(f"{out} is not a regular file: name another file to write.")
     return target
+
+
+def _holds_other(target: Path) -> bool:
+    """Whether a file is there that is not named as a model, and begins as no ModelProto does (onnx.proto)."""
+    if not target.exists() or target.suffix.lower() in (".onnx", ".pb"):
+        return False
+    with target.open("rb") as file:
+        head = file.read(1)
+    return bool(head) and head[0] not in _BEGINNINGS
 
 
 def _same_file(one: Path, other: Path) -> bool:

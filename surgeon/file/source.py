@@ -26,7 +26,12 @@ def as_written(source: Source) -> Path | ModelProto:
 def exported(graph: gs.Graph) -> ModelProto:
     """A graph as gs writes it; the graph itself stays as it is.  Raises UsageError where gs cannot."""
     try:
-        return cast(ModelProto, gs.export_onnx(graph.copy(), do_type_check=False))
+        copied = graph.copy()
+        kinds = {name: tensor.type for name, tensor in graph.tensors().items() if isinstance(tensor, gs.Variable)}
+        for name, tensor in copied.tensors().items():
+            if isinstance(tensor, gs.Variable):
+                tensor.type = kinds[name]  # of a sequence, say, which a copy forgets
+        return cast(ModelProto, gs.export_onnx(copied, do_type_check=False))
     except (AttributeError, TypeError, ValueError) as error:
         raise UsageError(
             f"gs cannot export this graph ({error}); give its outputs a dtype and a shape, or pass a path."

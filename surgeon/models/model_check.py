@@ -154,6 +154,8 @@ class Verdict:
         empty: dict[str, str] = {}
         # What a list holds counts, not that it always has the same length.
         names = [name for name in used[0].outputs if not name.startswith(("len(", "keys("))]
+        if not names:
+            return Outcome.UNPROVED, "There is no output to compare."
         worst = self.worst
         for name in names:
             spread = Spread()

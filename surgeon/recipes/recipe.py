@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from surgeon.editing.edit import Edit
 from surgeon.errors import ModelFileError, UsageError
+from surgeon.file.atomic import write_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Recipe:
             ModelFileError: it cannot be written.
         """
         try:
-            Path(path).write_text(self.text(), encoding="utf-8")
+            write_text(path, self.text())
         except OSError as error:
             raise ModelFileError(f"The recipe {path} cannot be written: {error.strerror}.") from None
 

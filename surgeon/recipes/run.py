@@ -14,6 +14,7 @@ from surgeon.editing.result import EditReport
 from surgeon.editing.run import edit
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError, UsageError
 from surgeon.file import external
+from surgeon.file.atomic import write_text
 from surgeon.file.beside import home_between, path_between
 from surgeon.file.fresh import NAMED_AFTER
 from surgeon.file.model import Model
@@ -303,6 +304,6 @@ def _write_lock(recipe: Recipe, report: RecipeReport) -> None:
     path = lock_of(recipe)
     text = json.dumps({"parts": report.locked()}, indent=1, ensure_ascii=False) + "\n"
     try:
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
     except OSError as error:
         raise ModelFileError(f"The lock {path} cannot be written: {error.strerror}.") from None

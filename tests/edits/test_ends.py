@@ -278,6 +278,8 @@ REFUSED = [
     (["prepend", "image", "--input", "image"], "did you mean 'images'"),
     (["prepend", "image", "--mean", "1,2"], "mean has 2 numbers, and 'images' has 3 channels"),
     (["prepend", "image", "--std", "0"], "have to be above 0"),
+    (["prepend", "image", "--mean", "nan,0,0"], "has to be a number for each channel"),
+    (["prepend", "image", "--resize", "16"], "takes pictures of 32x32; resize them to that"),
     (["prepend", "image", "--resize", "0"], "'0' is no size of a picture"),
     (["append", "argmax", "--axis", "7"], "'logits' has 2 axes, and none with the number 7"),
     (["append", "argmax", "--iou", "0.5"], "argmax has no setting 'iou'"),

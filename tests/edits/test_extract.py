@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import surgeon
-from surgeon.edits import AddOutput, Extract, Rename
+from surgeon.edits import AddOutput, Extract, OrderInputs, RaiseOpset, Rename
+from surgeon.testing import parse
 from tests import sampling
 from tests.edits.samples import floats, random_models, sample
 
@@ -161,3 +162,33 @@ def test_the_part_runs_by_itself_on_what_the_whole_makes():
     d, a, f = ort.InferenceSession(whole.SerializeToString()).run(["d", "a", "f"], feeds)
     found = ort.InferenceSession(part.SerializeToString()).run(None, {"d": d, "a": a, "z": feeds["z"], "c": feeds["c"]})
     np.testing.assert_array_equal(found[0], f)
+
+
+def test_inputs_stay_in_their_order():
+    """Those that a weight stands for too; where they are named, that is the order."""
+    model = parse(
+        "(float[n] x, float[n] w, float[n] v) => (float[n] y) <float[4] w = {1, 2, 3, 4}> "
+        "{ a = Mul(x, w) y = Add(a, v) }"
+    )
+    made, _ = surgeon.edit(model, Extract((), ("y",)))
+    assert names(made.graph.input) == ["x", "w", "v"]
+
+
+def test_a_stored_tensor_is_no_end():
+    model = parse("(float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> { y = Mul(x, w) }")
+    with pytest.raises(surgeon.UsageError, match="'w' is a stored tensor, which no node makes"):
+        surgeon.edit(model, Extract((), ("w",)))
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (Extract("ab", "y"), "froms of Extract is a list of names, not 'ab'"),
+        (RaiseOpset("21"), "version of RaiseOpset is a whole number, not '21'"),
+        (OrderInputs(5), "names of OrderInputs is a list of names, not 5"),
+    ],
+)
+def test_what_is_of_another_kind_is_told(edit, told):
+    model = parse("(float[4] x) => (float[4] y) { y = Neg(x) }")
+    with pytest.raises(surgeon.UsageError, match=told):
+        surgeon.edit(model, edit)

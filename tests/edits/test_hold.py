@@ -80,6 +80,8 @@ def test_values_by_dtype_and_shape(kind, shape, value, wanted):
         (stated("int64"), "k", "fast", "'fast' is no number to hold 'k' at; give one, as in 16000."),
         (stated("int64"), "k", "1.5", "The input 'k' is int64, which does not hold 1.5."),
         (stated("uint8"), "k", "300", "The input 'k' is uint8, which does not hold 300."),
+        (stated("float"), "k", "1e50", "The input 'k' is float32, which does not hold 1e50."),
+        (stated("int64"), "k", "9" * 20, "The input 'k' is int64, which does not hold 99999999999999999999."),
         (stated("int64"), "k", "1,2", "holds 1 numbers and takes 1 number here; give as many."),
         (stated("int64", "[4]"), "k", "1,2", "holds 4 numbers and takes 1 number or 4 here"),
         (stated("float", "[b, 4]", "ReduceSum<keepdims = 0>(k)"), "k", "1", "has the free size 'b'; fix it first, by"),

@@ -105,6 +105,15 @@ def test_what_has_one_name_is_connected_where_nothing_is_said():
         merge(second, second)
 
 
+def test_inputs_of_one_name_are_one_where_an_output_feeds_another():
+    """But not where their dtypes, ranks or fixed sizes say that they are two."""
+    first = model("(float[N] x, float[4] w) => (float[N] y) { y = Identity (x) }")
+    second = model("(float[M] y, float[M] x, float[5] w) => (float[M] z) { z = Add (y, x) }")
+    made, report = merge(first, second)
+    assert names(made.graph.input) == ["x", "w", "w_1"]
+    assert report.outcome == "proved"
+
+
 def test_one_output_feeds_several_inputs():
     first = model("(float[N] x) => (float[N] y) { y = Relu (x) }")
     second = model("(float[N] a, float[N] b) => (float[N] z) { z = Add (a, b) }")

@@ -227,6 +227,36 @@ def test_the_command_keeps_the_order_and_reports(tmp_path):
     assert [item.name for item in onnx.load(out).graph.output] == ["act"]
 
 
+def test_what_is_input_and_output_is_not_retyped():
+    """A Cast before it would rename what people feed."""
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [value("x")], [value("x"), value("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(surgeon.UsageError, match="'x' is an input and an output"):
+        surgeon.edit(model, Retype("x", "float16", cast=True))
+
+
+def test_devices_know_a_tensor_by_its_new_name(branching):
+    node = branching.graph.node[0]
+    node.device_configurations.add(configuration_id="two").sharding_spec.add(tensor_name="h")
+    made, _ = surgeon.edit(branching, Rename("h", "hidden"), check="none")
+    assert made.graph.node[0].device_configurations[0].sharding_spec[0].tensor_name == "hidden"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("out.json", "is named as text, and models are written as binary protobuf"),
+        ("recipe.toml", "holds no model: name another file, or say --force"),
+    ],
+)
+def test_what_is_no_place_for_a_model_stays_as_it_is(tmp_path, name, told):
+    out = tmp_path / name
+    out.write_text("[[step]]\n")
+    done = run("edit", MODEL, out, "--rename", "logits=y")
+    assert (done.exit_code, told in done.output) == (2, True), done.output
+    assert out.read_text() == "[[step]]\n"
+
+
 def test_a_dry_run_writes_nothing(tmp_path):
     out = tmp_path / "out.onnx"
     done = run("edit", MODEL, out, "--rename", "logits=y", "--dry-run")
