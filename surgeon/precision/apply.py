@@ -20,10 +20,7 @@ from surgeon.precision.wiring import STORED, Key, Typed
 from surgeon.running.casting import halving
 
 _OPSET = 13  # of ai.onnx, for the Casts of a model that has no op of it; every runtime of today reads it
-_NUMBERS = (
-    *("dims", "float_data", "int32_data", "string_data", "int64_data", "raw_data", "external_data", "data_location"),
-    *("double_data", "uint64_data", "segment"),
-)  # the fields of a TensorProto that hold its numbers (onnx.proto)
+_NOTES = ("name", "doc_string", "metadata_props")  # of a TensorProto (onnx.proto); all else are its numbers
 _TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes is stored in both
 
 
@@ -379,9 +376,10 @@ def _zero(node: NodeProto, key: str) -> TensorProto:
 
 
 def _set(tensor: TensorProto, values: Any) -> None:
-    """Give a tensor other numbers; its doc string, its metadata and what else it has stay."""
-    for name in _NUMBERS:
-        tensor.ClearField(name)
+    """Give a tensor other numbers; its notes stay, and fields that onnx does not know."""
+    for field, _ in tensor.ListFields():
+        if field.name not in _NOTES:
+            tensor.ClearField(field.name)
     tensor.MergeFrom(numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), tensor.name))
 
 

@@ -1,7 +1,7 @@
 """Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 
@@ -72,15 +72,18 @@ class Feeder:
         combined = range(len(_COMBINED), self._plan.seeds()) if self._plan.conditions else ()
         return [*((Values.USUAL, turn) for turn in combined), *self._pins_in_turn(setting)]
 
-    def _pins_in_turn(self, setting: Setting) -> list[tuple[Values, int]]:
+    def _pins_in_turn(self, setting: Setting) -> Iterator[tuple[Values, int]]:
         """More turns for the region's own constants, and for ties, where inputs of few elements hold few each."""
+        for number in range(1, self._turns(setting, [want for want in self._plan.wants if want.free])):
+            yield from ((Values.USUAL, number * ANEW + special) for special in (SPOKEN_OF, TIES))
+        bound = min(self._turns(setting, [want for want in self._plan.wants if want.leaves_role]), MOST_OUT_OF_ROLE)
+        yield from ((Values.OUT_OF_ROLE, PINS_OUT_OF_ROLE + number) for number in range(bound))
+
+    def _turns(self, setting: Setting, wants: Collection[Want]) -> int:
+        """How many turns these inputs take to hold the region's own constants."""
         sizes = self._sizes(setting)
-        taking = (want for want in self._plan.wants if want.free or want.leaves_role)
-        least = min((math.prod(want.shape(sizes)) for want in taking), default=ROOM)
-        turns = turns_for(self._constants, least)
-        usual = [(Values.USUAL, number * ANEW + special) for number in range(1, turns) for special in (SPOKEN_OF, TIES)]
-        last = PINS_OUT_OF_ROLE + min(turns, MOST_OUT_OF_ROLE)
-        return usual + [(Values.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE, last)]
+        least = min((math.prod(want.shape(sizes)) for want in wants), default=ROOM)
+        return turns_for(self._constants, least)
 
     def _is_beside_alone(self, values: Values) -> bool:
         """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""

@@ -20,7 +20,7 @@ ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
 BESIDE_BITS = (3, 9, 15)
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
-PINS_OUT_OF_ROLE, MOST_OUT_OF_ROLE = 3, 8  # the first turn out of role of the region's own constants, and how many
+PINS_OUT_OF_ROLE, MOST_OUT_OF_ROLE = 3, 4  # the first turn out of role of the region's own constants, and how many
 MOST_PINS, PART_OF_PINS = 32, 2  # how many of them, of how many elements each: at least every other stays as it is
 # At the first sizes, and at the others.
 FIRST = (
