@@ -131,11 +131,12 @@ def test_an_overflow_inside_of_a_body_or_a_function_is_found(where, opset):
     assert {item.reason.partition(" reaches ")[0] for item in report.kept} == {"'u'"}
 
 
-def test_a_body_that_no_run_enters_is_not_measured():
+def test_a_body_that_no_run_enters_is_kept():
     body = f"x = Tanh(q) {INSIDE['loop']}".replace("value_int = 3", "value_int = 0")
     made = model(body, DEEP_HEAD, weights="<float up = {50000.0}, float down = {0.00002}>")
     _, report = converted(made, keep=["auto"])
-    assert (report.outcome, [item for item in report.kept if item.kind == "range"]) == ("proved", [])
+    assert report.outcome == "proved"
+    assert [item.reason.partition(",")[0] for item in report.kept] == ["no run that was made enters this body"] * 2
 
 
 @pytest.mark.parametrize(
@@ -287,6 +288,33 @@ SENSITIVE = {
                               "'q' comes down to"),
     "a wide angle": (LONG, "a = Tanh(x) b = Mul(x, c) e = Cos(b) y = Add(e, a)", "Cos", "range", "an angle of"),
 }
+
+
+COUNTED = "s = Shape<start = 0, end = 1>(x) t = Squeeze(s) p = Range(z, t, o)"
+
+
+def test_a_branch_that_no_run_takes_is_kept():
+    """Of its numbers nothing is known; of those of the other branch enough."""
+    text = """c = Greater(t, k) y = If(c) <
+        then_branch = yes () => (float[N, 4] e1) { a = Mul(x, b) d = Abs(a) e1 = Sqrt(d) },
+        else_branch = no () => (float[N, 4] e2) { f = Tanh(x) e2 = Mul(f, x) }>"""
+    head = "(float[N, 4] x, float t) => (float[N, 4] y)"
+    _, report = converted(model(text, head, weights="<float k = {12345.0}, float b = {100.0}>"))
+    assert {item.op for item in report.kept} >= {"Mul", "Abs", "Sqrt"}
+    assert "no run that was made enters this body" in {item.op: item for item in report.kept}["Sqrt"].reason
+    assert "Tanh" not in {item.op for item in report.kept}
+
+
+@pytest.mark.parametrize("places", ["p = Identity(q)", COUNTED])
+def test_angles_of_places_are_kept_however_few_are_tried(places):
+    """What is right of five places is wrong of three thousand."""
+    text = f"{places} f = Cast<to = 1>(p) u = Unsqueeze(f, axes) a = Mul(u, c) e = Sin(a) y = Mul(x, e)"
+    head = "(float[N, 4] x, int64[N] q) => (float[N, 4] y)"
+    made = model(text, head, weights="<int64[1] axes = {-1}, float c = {0.1}, int64 z = {0}, int64 o = {1}>")
+    _, report = converted(made)
+    found = {item.op: item for item in report.kept}
+    assert {"Cast", "Mul", "Sin"} <= found.keys()
+    assert "follows places" in found["Sin"].reason
 
 
 @pytest.mark.parametrize("case", SENSITIVE)

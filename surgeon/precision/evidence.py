@@ -15,12 +15,15 @@ from surgeon.precision.fills import Fills
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.wiring import STORED, Typed, Wiring
+from surgeon.shapes.facts import BOOL, WHOLE
 
 HEADROOM = 2.0
 """How often what was seen has to fit: other inputs make larger numbers."""
 LONG_SOFTMAX = 2048
 """Sums of so many parts of one lose digits in half precision."""
 _WIDE = 1e30  # what reaches further holds all squares there are
+_MOST = 16  # nodes between a place in a text and its angle
+_UNSEEN = "no run that was made enters this body, so that nothing is known of its numbers"
 _ANGLE = 16.0  # from here on the rounding of an angle is a hundredth of a turn
 
 
@@ -42,9 +45,20 @@ class Evidence:
             noted = ranges.get((scope.address, name))
             if noted is not None:
                 self._look_at(wire, noted)
+        unseen = set(self._unseen())
         for node in wiring.nodes():
-            if not wiring.ports[node].pinned:
+            if node.scope in unseen and not record(node.op).moves:
+                self._keep(node, "range", _UNSEEN)
+            elif not wiring.ports[node].pinned:
                 self._look_at_node(node)
+
+    def _unseen(self) -> Iterator[Scope]:
+        """Bodies that no run reached."""
+        for scope in self._wiring.scopes if self._ranges else ():
+            tensors = (name for node in scope.nodes for name in node.outputs if scope.parent is not None)
+            noted = [one for name in tensors if (one := self._ranges.get((scope.address, name))) is not None]
+            if noted and all(one.most == 0 and one.least == FAR for one in noted):
+                yield scope
 
     def _keep(self, node: Node | None, kind: str, reason: str) -> None:
         if node is not None and self._wiring.ports[node].any:
@@ -90,6 +104,10 @@ class Evidence:
         if node.op in TURNING and noted is not None and noted.most > _ANGLE:
             reason = f"an angle of {noted.most:,.4g}, of which {self._named} keeps too little"
             for one in (node, *self._makers(scope, node.inputs[0])):
+                self._keep(one, "range", reason)
+        if node.op in TURNING and (counted := self._counted(scope, node.inputs[0])):
+            reason = f"an angle that follows places, of which {self._named} keeps too little where there are many"
+            for one in (node, *counted):
                 self._keep(one, "range", reason)
         if facts.reduces == "sum":
             self._variance(node)
@@ -140,6 +158,32 @@ class Evidence:
             if not self._wiring.ports[node].wants:
                 ports = self._wiring.ports[node]
                 waiting += [(node.scope, node.inputs[place]) for place in ports.takes]
+
+    def _counted(self, scope: Scope, name: str) -> list[Node]:
+        """The nodes that make a tensor of integers from outside, as of places in a text; none where it is of none.
+
+        However small those are that were seen, others are as large as a text is long.
+        """
+        found: dict[Node, None] = {}
+        waiting, is_counted = [name], False
+        while waiting and len(found) < _MOST:
+            node = scope.producers.get(waiting.pop())
+            if node is None or node in found:
+                continue
+            facts = record(node.op)
+            if facts.retypes and self._is_place(scope, node.inputs[0]):
+                is_counted = True
+                found[node] = None
+            elif facts.retypes or facts.family or facts.moves or facts.product in ("matrices", "equation"):
+                found[node] = None
+                waiting += [item for item in node.inputs if self._wiring.wire(scope, item) is not None]
+        return list(found) if is_counted else []
+
+    def _is_place(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor holds integers that no constant is."""
+        home = scope.home(name)
+        is_whole = home is not None and self._wiring.dtype(home, name) in WHOLE - {BOOL}
+        return is_whole and not self._wiring.index.constants.is_constant(scope, name)
 
     def _variance(self, node: Node) -> None:
         """Keep a mean of squares that a root is taken of: where numbers are small or many, half precision loses it."""
