@@ -43,7 +43,13 @@ def test_in_a_checkout_each_file_lies_with_its_kind():
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("Squared", "is no name"), ("a-b", "is no name"), ("class", "is no name"), ("gelu", "already (gelu.py:")],
+    [
+        ("Squared", "is no name"),
+        ("a-b", "is no name"),
+        ("class", "is no name"),
+        ("gelu", "already (gelu.py:"),
+        ("json", "is a module"),
+    ],
 )
 def test_bad_names_are_refused(name, reason, tmp_path):
     """One sentence, and nothing written."""

@@ -2,6 +2,7 @@
 
 import keyword
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -83,6 +84,8 @@ def rule(name: str) -> None:
     if taken is not None:
         raise UsageError(f"A rule is called {name!r} already ({taken.where}); choose another name.")
     is_checkout = Path("patterns").is_dir() and Path("tests", "patterns").is_dir()
+    if not is_checkout and find_spec(name) is not None and not Path(f"{name}.py").exists():
+        raise UsageError(f"{name!r} is a module of Python's here, which {name}.py would hide; choose another name.")
     path = Path("patterns" if is_checkout else "", f"{name}.py")
     tests = Path("tests/patterns" if is_checkout else "", f"test_{name}.py")
     home = f"surgeon.patterns.{name}" if is_checkout else name

@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -282,15 +282,21 @@ def _staged(folder: Path, force: bool) -> Iterator[Path]:
         raise ModelFileError(f"In {folder.parent} no folder can be made ({error.strerror}): name another.") from error
     try:
         yield staging
-        if is_held:
+        if is_held or not _makes_way(folder):
             _move_into(staging, folder)
         else:
-            if folder.is_dir():
-                folder.rmdir()
             os.rename(staging, folder)
         sync_folder(folder.parent)
     finally:
         shutil.rmtree(staging, ignore_errors=True)  # gone where all went well
+
+
+def _makes_way(folder: Path) -> bool:
+    """Whether nothing is left at the place of an empty folder: one that a disk is mounted at stays."""
+    with suppress(OSError):
+        if folder.is_dir():
+            folder.rmdir()
+    return not folder.exists()
 
 
 def _move_into(staging: Path, folder: Path) -> None:

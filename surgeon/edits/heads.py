@@ -29,12 +29,13 @@ def replace_outputs(
     keeps: bool,
     stated: Mapping[str, ValueInfoProto] | None = None,
     settings: Sequence[str] = (),
-) -> None:
+) -> list[str]:
     """Put nodes behind outputs, and what they make in their place.
 
     reads: the outputs, or inner tensors, whose place is that of the outputs which are computed from them; keeps: the
     outputs stay beside the new ones.  makes: by new output, what it is of the values read, in numpy.  stated: dtypes
     and shapes of those that no analysis tells.  settings: stored tensors that `build` takes too, behind those read.
+    Returns a sentence for each output that went though it was not read itself.
     """
     sources = tuple(draft.claim.original(name) for name in reads)
     gone = [] if keeps else [value.name for value in draft.graph.output if _is_replaced(draft, value.name, reads)]
@@ -49,6 +50,7 @@ def replace_outputs(
     if not set(gone) <= set(reads):
         prune(draft)
     draft.changed()
+    return [f"output {name!r}, which is computed from it, is gone" for name in gone if name not in reads]
 
 
 def _is_replaced(draft: ModelDraft, output: str, reads: Sequence[str]) -> bool:
@@ -119,8 +121,8 @@ class AppendArgMax(_OfScores):
             return g.arg_max(x, axis=axis, keepdims=0)
 
         makes = {name: lambda x: np.asarray(x.argmax(axis=axis), np.int64)}
-        replace_outputs(draft, [self.output], makes, build, keeps=self.keep)
-        return (f"output '{name}' is the index of the largest of '{self.output}' along axis {axis}",)
+        also = replace_outputs(draft, [self.output], makes, build, keeps=self.keep)
+        return (f"output '{name}' is the index of the largest of '{self.output}' along axis {axis}", *also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,8 @@ class AppendSoftmax(_OfScores):
             return made
 
         rank = require_floats(draft, self.output)
-        replace_outputs(draft, [self.output], {name: computed}, build, keeps=self.keep)
-        return (f"output '{name}' is the softmax of '{self.output}' along axis {axis}",)
+        also = replace_outputs(draft, [self.output], {name: computed}, build, keeps=self.keep)
+        return (f"output '{name}' is the softmax of '{self.output}' along axis {axis}", *also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +203,8 @@ class AppendSigmoid(KeyedEdit):
             made: np.ndarray = sigmoid(x.astype(np.float64)).astype(x.dtype)
             return made
 
-        replace_outputs(draft, [self.output], {name: computed}, lambda g, x: g.sigmoid(x), keeps=self.keep)
-        return (f"output '{name}' is the sigmoid of '{self.output}'",)
+        also = replace_outputs(draft, [self.output], {name: computed}, lambda g, x: g.sigmoid(x), keeps=self.keep)
+        return (f"output '{name}' is the sigmoid of '{self.output}'", *also)
 
 
 SOFTMAX_SINCE = 13  # the opset from which Softmax is along one axis, and not along all from one on (ONNX changelog)
@@ -255,5 +257,5 @@ class AppendTopK(_OfScores):
             return found
 
         makes = {values: lambda x: np.take_along_axis(x, order(x), axis), places: lambda x: order(x).astype(np.int64)}
-        replace_outputs(draft, [self.output], makes, build, keeps=self.keep)
-        return (f"outputs '{values}' and '{places}' are the best {self.k} of '{self.output}' along axis {axis}",)
+        also = replace_outputs(draft, [self.output], makes, build, keeps=self.keep)
+        return (f"outputs '{values}' and '{places}' are the best {self.k} of '{self.output}' along axis {axis}", *also)

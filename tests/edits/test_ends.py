@@ -21,6 +21,7 @@ from surgeon.edits import (
     Retype,
 )
 from surgeon.running.suppression import detect, overlaps
+from surgeon.testing import parse
 from tests.command_line import run
 
 RNG = np.random.default_rng(0)
@@ -339,3 +340,11 @@ def test_the_commands(tmp_path):
     made = onnx.load(out)
     assert [value.name for value in made.graph.output] == ["logits", "logits_values", "logits_indices"]
     assert made.graph.input[0].type.tensor_type.elem_type == TensorProto.UINT8
+
+
+def test_an_output_behind_an_inner_tensor_is_told_to_go():
+    """What is computed from it has no place any more beside what is made of it."""
+    model = parse("(float[n, 4] x) => (float[n, 4] y) { h = Tanh(x) y = Neg(h) }")
+    made, report = surgeon.edit(model, AppendArgMax("h"))
+    assert [value.name for value in made.graph.output] == ["h_argmax"]
+    assert report.edits[0].said[1:] == ("output 'y', which is computed from it, is gone",)

@@ -142,6 +142,21 @@ def test_a_folder_that_holds_files_is_left_alone(tmp_path):
         surgeon.split(tmp_path / "m.onnx", tmp_path / "no" / "parts", at=["b"])
 
 
+def test_an_empty_folder_that_has_to_stay_takes_the_parts(tmp_path, monkeypatch):
+    """As one that a disk is mounted at, which nothing can take the place of."""
+    onnx.save(sample(), tmp_path / "m.onnx")
+    folder = tmp_path / "parts"
+    folder.mkdir()
+
+    def busy(self):
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr("pathlib.Path.rmdir", busy)
+    surgeon.split(tmp_path / "m.onnx", folder, at=["b"])
+    assert sorted(os.listdir(folder)) == ["m-1.onnx", "m-2.onnx"]
+    assert sorted(os.listdir(tmp_path)) == ["m.onnx", "parts"]
+
+
 def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     onnx.save(sample(), tmp_path / "m.onnx")
     real, calls = saving._Writer.write, []
