@@ -15,6 +15,7 @@ from surgeon.ops.walking import imports_of, unused
 
 Build = Callable[..., Any]
 """Takes a graph and its inputs, and returns the outputs that it makes."""
+_CASTS_SINCE = 6  # the opset from which on a Cast says its dtype as a number (ONNX changelog, Cast-6)
 
 
 def opset_of(draft: ModelDraft) -> int:
@@ -23,6 +24,15 @@ def opset_of(draft: ModelDraft) -> int:
     if opset is None:
         raise UsageError("The model imports no ai.onnx, so no node of it can be added; export it again.")
     return opset
+
+
+def require_casts(model: onnx.ModelProto) -> None:
+    """Raise UsageError where a Cast would have to say its dtype as a string."""
+    opset = imports_of(model.opset_import).get("", _CASTS_SINCE)
+    if opset < _CASTS_SINCE:
+        raise UsageError(
+            f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}: raise it, by surgeon upgrade."
+        )
 
 
 def add_nodes(

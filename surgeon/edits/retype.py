@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
+import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto
 
+from surgeon.editing.adding import require_casts
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
 from surgeon.editing.names import move_inside
@@ -17,6 +19,7 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.walking import free_names, graphs_of, imports_of, label_of
 
 CAST = ":cast"
+_COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,16 @@ class Retype(Edit):
             return ()
         if old not in TensorProto.DataType.values() or old == TensorProto.UNDEFINED:
             raise UsageError(f"The {kind} {self.name!r} has no dtype of ONNX's ({dtype_name(old)}); mend that first.")
+        if old in _COMPLEX and new not in _COMPLEX:
+            raise UsageError(f"{self.name!r} is of {dtype_name(old)}, of which {dtype_name(new)} loses a part.")
         if TensorProto.STRING in (old, new):
             raise UsageError(
                 f"{self.name!r} cannot turn from {dtype_name(old)} into {dtype_name(new)}: strings are no numbers."
             )
         if kind == "output" and any(given.name == self.name for given in draft.graph.input):
             raise UsageError(f"{self.name!r} is an input and an output, which no Cast can stand between; name another.")
+        if self.cast:
+            require_casts(draft.skeleton)
         retype = self._retype_output if kind == "output" else self._retype_input
         how = retype(draft, value, old, new)
         value.type.tensor_type.elem_type = new
@@ -97,7 +104,7 @@ class Retype(Edit):
         before = onnx.helper.tensor_dtype_to_np_dtype(old)
         if needing is None:
             source = draft.claim.original(self.name)
-            draft.claim.make(source, (source,), lambda array: array.astype(before))
+            draft.claim.make(source, (source,), lambda array: _as(array, before))
             return ""
         if not self.cast:
             who = label_of(needing)
@@ -107,7 +114,7 @@ class Retype(Edit):
             )
         inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
         source, own = move_inside(draft, value, inner)
-        draft.claim.make(source, (own,), lambda array: array.astype(before))
+        draft.claim.make(source, (own,), lambda array: _as(array, before))
         draft.graph.node.insert(0, onnx.helper.make_node("Cast", [self.name], [inner], to=old))
         return ", cast back at once"
 
@@ -120,7 +127,7 @@ class Retype(Edit):
         inner, after = draft.fresh(f"{self.name}_{dtype_name(old)}"), onnx.helper.tensor_dtype_to_np_dtype(new)
         source, own = move_inside(draft, value, inner)
         draft.graph.node.append(onnx.helper.make_node("Cast", [inner], [self.name], to=new))
-        draft.claim.answer(own, (source,), lambda array: array.astype(after))
+        draft.claim.answer(own, (source,), lambda array: _as(array, after))
         return ", cast at the end"
 
     def _needing(self, draft: ModelDraft, new: int) -> Iterator[NodeProto]:
@@ -131,6 +138,12 @@ class Retype(Edit):
             takes = all(_takes(node, place, new, versions) for place in places)
             if not takes or any(self.name in free_names(inner) for graph in graphs_of(node) for inner in graph.node):
                 yield node
+
+
+def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """As a Cast has it: what is too large becomes infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype)
 
 
 def _takes(node: NodeProto, place: int, dtype: int, versions: dict[str, int]) -> bool:

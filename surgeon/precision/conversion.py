@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from surgeon.editing.adding import require_casts
 from surgeon.editing.draft import holders
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
@@ -76,6 +77,7 @@ class Conversion:
         settings = self._settings
         with Model.open(original) as model:
             model.check_data()
+            require_casts(model.skeleton)
             builder = Builder(
                 model,
                 self._change,

@@ -235,6 +235,15 @@ def test_what_is_input_and_output_is_not_retyped():
         surgeon.edit(model, Retype("x", "float16", cast=True))
 
 
+def test_casts_need_an_opset_that_has_them_as_they_are_written():
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [value("x")], [value("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 1)], ir_version=3)
+    with pytest.raises(surgeon.UsageError, match="Casts are written from opset 6 on, and the model has 1"):
+        surgeon.edit(model, Retype("y", "float16", cast=True))
+    with pytest.raises(surgeon.UsageError, match="Casts are written from opset 6 on, and the model has 1"):
+        surgeon.convert(model)
+
+
 def test_devices_know_a_tensor_by_its_new_name(branching):
     node = branching.graph.node[0]
     node.device_configurations.add(configuration_id="two").sharding_spec.add(tensor_name="h")
