@@ -13,9 +13,12 @@ def prune(draft: ModelDraft) -> int:
     graph = draft.graph
     nodes, used = needed(graph, [value.name for value in graph.output])
     gone = keep(graph.node, lambda place, _: place in nodes)
+    tensors = {*used, *(value.name for value in graph.input)}
+    notes = [note for note in graph.quantization_annotation if note.tensor_name in tensors]
+    used |= {entry.value for note in notes for entry in note.quant_parameter_tensor_names}
     keep(graph.initializer, lambda _, tensor: tensor.name in used)
     keep(graph.sparse_initializer, lambda _, tensor: tensor.values.name in used)
-    keep_notes(draft, {*used, *(value.name for value in graph.input)})
+    keep_notes(draft, tensors | used)
     prune_functions(draft)
     draft.changed()
     return gone

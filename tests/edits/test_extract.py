@@ -192,3 +192,14 @@ def test_what_is_of_another_kind_is_told(edit, told):
     model = parse("(float[4] x) => (float[4] y) { y = Neg(x) }")
     with pytest.raises(surgeon.UsageError, match=told):
         surgeon.edit(model, edit)
+
+
+def test_what_a_note_on_quantization_names_stays_with_it():
+    """The scale that it names is read by no node."""
+    model = parse("(float[4] x) => (float[4] y) <float sc = {0.5}, float other = {2}> { r = Neg(x) y = Relu(r) }")
+    for name, scale in (("r", "sc"), ("y", "other")):
+        note = model.graph.quantization_annotation.add(tensor_name=name)
+        note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=scale)
+    made, _ = surgeon.edit(model, Extract((), ("r",)))
+    assert [note.tensor_name for note in made.graph.quantization_annotation] == ["r"]
+    assert names(made.graph.initializer) == ["sc"]
