@@ -161,6 +161,22 @@ def test_what_an_index_or_a_size_hangs_on_stays_usual(use: str, free: bool) -> N
     assert np.array_equal(usual, wide) != free
 
 
+def test_inputs_of_a_proof_leave_their_roles() -> None:
+    """But where the memory of the model hangs on them."""
+    model = read(
+        f"""g (int64[b, s] ids, int64[1] until, int64[2] far) => (float[b, s, 2] y, float[n] z, float[k] w, float[8] v)
+        {TABLE} {{ near = Abs(ids) y = Gather(table, near) c = Constant<value = float[8] {{1, 2, 3, 4, 5, 6, 7, 8}}>()
+        o = Constant<value_ints = [0]>() z = Slice(c, o, until) w = ConstantOfShape(far) v = Neg(c) }}"""
+    )
+    plan = InputPlan(model, names=False)
+    sizes = dict.fromkeys(plan.free, 5)
+    made = [plan.make(seed, sizes, Values.OUT_OF_ROLE) for seed in range(12)]
+    assert min(feeds["ids"].min() for feeds in made) < 0
+    assert max(feeds["ids"].max() for feeds in made) > 100
+    assert {int(np.sign(feeds["until"][0])) for feeds in made} == {-1, 1}
+    assert all(0 <= size <= 9 for feeds in made for size in feeds["far"])
+
+
 def test_integers_of_a_role_are_never_negative() -> None:
     """Ids, masks, shapes and lengths keep their range whatever values are asked for; what goes into sums does not."""
     model = read(
