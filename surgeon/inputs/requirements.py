@@ -66,9 +66,9 @@ class Values(enum.Enum):
 
     PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
 
-    OUT_OF_ROLE: indices, lengths, masks and whatever a size hangs on as if they were plain numbers, for inputs that are
-    `Want.leaves_role`: a model that takes any bounds them first, and one that does not refuses.  In turn of both signs,
-    the same wide, and not negative.
+    OUT_OF_ROLE: lengths, counts, masks and whatever an index or a size hangs on as if they were plain numbers, for
+    inputs that are `Want.leaves_role`: a model that takes any bounds them first, and one that does not refuses.  In
+    turn of both signs, the same wide, and not negative.
     """
 
     USUAL = enum.auto()
@@ -205,7 +205,7 @@ class Want:
     @property
     def leaves_role(self) -> bool:
         """Whether a proof may give it any numbers, whatever they are taken for."""
-        has_role = self.kind in ("indices", "lengths", "counts", "mask")
+        has_role = self.kind in ("lengths", "counts", "mask")  # what is an index as it is has a table's rows alone
         is_bound = has_role or (not self.free and self.kind in ("plain", "compared"))
         is_number = self.dtype.kind in "iu" or (self.dtype.name in FLOATS and self.dtype.kind != "c")
         return is_bound and is_number and self.named is None and not self.allocates

@@ -69,7 +69,7 @@ def sprinkle(
     for place, want in enumerate(plan.wants):
         if out_of_role and not want.leaves_role:
             continue
-        if want.kind == "indices" and feeds[want.name].size and not out_of_role:
+        if want.kind == "indices" and feeds[want.name].size:
             _point(feeds, want.name, spoken.counted, random)
             continue
         is_whole = want.dtype.kind in "iu" and (out_of_role or (want.free and want.kind != "lengths"))
