@@ -119,7 +119,7 @@ _SUMS = (
           vectors=(1,)),
     Op("InstanceNormalization", same=True, norm=2, adds_up=True, squares=True, channels=(1, 2)),
     Op("GroupNormalization", same=True, norm=1, adds_up=True, squares=True, channels=(1, 2)),
-    Op("BatchNormalization", keeps_shape=True, adds_up=True, squares=True, channels=(1, 2, 3, 4)),
+    Op("BatchNormalization", keeps_shape=True, adds_up=True, squares=True, channels=(1, 2, 3, 4), overwrites=(3, 4)),
     *each("GlobalAveragePool GlobalLpPool", adds_up=True),
     *each("AveragePool LpPool", adds_up=True, moves_windows=True),
     Op("MaxPool", picks=True, exact=True, further_places=True, moves_windows=True),

@@ -105,6 +105,7 @@ class Op(NamedTuple):
         chooses: slots of what chooses between the others.
         boxes: the slot of boxes in what the first input holds, [image,] x1, y1, x2, y2 each.
         overlaps: slots of boxes of which it counts how far they overlap.
+        overwrites: slots of what a kernel of ONNX Runtime writes its answer into, stored tensors too.
         lookups: indices, and what they go into.  below: slots of indices, and of the number that they stay below.
         vectors, channels, squares_at, numbers, kernels: slots of operands that usually are a vector over the last
         axis of the first input, one over its channels, a square matrix, a number, a kernel.
@@ -167,6 +168,7 @@ class Op(NamedTuple):
     deciding: Slots = ()
     chooses: Slots = ()
     boxes: int | None = None
+    overwrites: Slots = ()
     overlaps: Slots = ()
     lookups: tuple[Lookup, ...] = ()
     below: tuple[int, int] | None = None

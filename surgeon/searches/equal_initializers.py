@@ -6,13 +6,15 @@ from surgeon.file.sameness import Contents, Firsts
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.pattern import Found, Search
+from surgeon.ops.records import record
 
 
 def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
     """Initializers of the dtype, the shape and the bytes of an earlier one in the same graph, both of them read.
 
     Binds `first`: the one that stays.  What was written about them must be equal too.  One that has to keep its name is
-    found where it repeats another, and then refused with the reason; none reads it.
+    found where it repeats another, and then refused with the reason; none reads it.  What a kernel writes into is
+    nobody else's.
     """
     contents = index.noted(Contents, lambda: Contents(index.model))
     firsts = Firsts(contents)
@@ -21,10 +23,19 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
     try:
         for name, tensor in sorted(read, key=lambda item: item[0] in stay) if stay else read:
             first = firsts.first(tensor)
-            if first is not tensor:
+            if first is not tensor and not any(_is_overwritten(scope, one) for one in (name, first.name)):
                 yield Found((), (name,), {"first": first.name})
     finally:
         contents.close()
+
+
+def _is_overwritten(scope: Scope, name: str) -> bool:
+    """Whether a node that reads a tensor may write into it, as one in training does its running means."""
+    return any(
+        len(reader.outputs) > 1 and reader.inputs[slot : slot + 1] == (name,)
+        for reader in scope.readers(name)
+        for slot in record(reader.op).overwrites
+    )
 
 
 equal_initializers = Search(

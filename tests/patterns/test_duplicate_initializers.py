@@ -506,3 +506,14 @@ def test_weights_in_the_file_that_differ_early_are_not_read(tmp_path, monkeypatc
     monkeypatch.setattr(Model, "_rebuild", None)
     _, report = surgeon.rewrite(path, duplicate_initializers, output=tmp_path / "out.onnx", check="none")
     assert not report.sites
+
+
+def test_what_a_kernel_writes_into_stays_its_own() -> None:
+    """ONNX Runtime writes the running variance of a normalisation in training in place, and reads the scale then."""
+    text = """(float[n, 2, h] x) => (float[n, 2, h] y)
+        <float[2] s = {1, 2}, float[2] b = {3, 4}, float[2] c = {3, 4}, float[2] m = {0, 1}, float[2] v = {1, 2}> {
+        t, rm, rv = BatchNormalization<training_mode = 1>(x, s, b, m, v) y = InstanceNormalization(t, s, c) }"""
+    model = parse(text)
+    made, report = surgeon.rewrite(model, "duplicate_initializers")
+    assert report.outcome == "proved"
+    assert [list(node.input) for node in made.graph.node] == [["x", "s", "b", "m", "v"], ["t", "s", "b"]]
