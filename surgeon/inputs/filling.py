@@ -78,7 +78,7 @@ class Filler:
             "plain": self._plain,
         }
         dtype = np.dtype(object) if self.want.kind == "words" else self.want.dtype
-        made = np.asarray(self._any() if self.values is Values.OUT_OF_ROLE else makers[self.want.kind]())
+        made = np.asarray(self._out_of_role() if self.values is Values.OUT_OF_ROLE else makers[self.want.kind]())
         with np.errstate(invalid="ignore"):  # narrow floats have no infinity: it becomes NaN
             return made.astype(dtype).reshape(self.shape)
 
@@ -248,8 +248,8 @@ class Filler:
         make = self._wide if self.values in WIDE_KINDS else lambda: normal(self.random, self.shape)
         return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
 
-    def _any(self) -> np.ndarray:
-        """Numbers of both signs, a few far ones in every other set, and in every third none below zero."""
+    def _out_of_role(self) -> np.ndarray:
+        """In turn small numbers of both signs, numbers of all magnitudes, and such as are not below zero."""
         dtype, turn = self.want.dtype, self.seed % len(_SPANS)
         limits = np.iinfo(dtype) if dtype.kind in "iu" else None
         span = _SPANS[turn] if limits is None else min(_SPANS[turn], int(limits.max))

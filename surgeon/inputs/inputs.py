@@ -54,8 +54,8 @@ class InputPlan:
                 kind = "plain"
             is_measured = kind == "lengths" and named is None and "length" not in role.flags and not loops
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
-            grows = names or allocates(scopes, entry.name)  # of a whole model that is not asked: its inputs keep roles
-            wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, grows))
+            keeps_role = names or allocates(scopes, entry.name)
+            wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))
             self.conditions += kind == "condition"
         self._bare = [want for want in wants if want.name in bare]
         wants = [want for want in wants if want.name not in bare]

@@ -170,7 +170,7 @@ class Want:
     kind: str  # which values it takes: plain, compared, mask, indices, ...
     free: bool  # no index and no size hangs on the values
     half: bool  # the model holds float16
-    allocates: bool = False  # how much memory a model takes hangs on the values
+    keeps_role: bool = True  # it is that of a whole model, or how much memory it takes hangs on the values
 
     @property
     def signed(self) -> bool:
@@ -208,7 +208,7 @@ class Want:
         has_role = self.kind in ("lengths", "counts", "mask")  # what is an index as it is has a table's rows alone
         is_bound = has_role or (not self.free and self.kind in ("plain", "compared"))
         is_number = self.dtype.kind in "iu" or (self.dtype.name in FLOATS and self.dtype.kind != "c")
-        return is_bound and is_number and self.named is None and not self.allocates
+        return is_bound and is_number and self.named is None and not self.keeps_role
 
     @property
     def looks_up(self) -> bool:

@@ -54,7 +54,7 @@ _LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes te
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
-LONG = 1000  # dims from which on sums of products of bytes leave what float32 holds
+MANY = 1000  # rows from which on sums of products of bytes leave what float32 holds
 ROOM = MOST_PINS * PART_OF_PINS
 OFTEN = tuple((Values.USUAL, turn * ANEW) for turn in range(1, 33))
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
@@ -74,7 +74,7 @@ def kinds_further(number: int, longest: int, *, has_room: bool, has_one: bool) -
     """
     usual = [(Values.USUAL, number * ANEW + special) for special in ((SPOKEN_OF, TIES) if has_room else (0,))]
     limits, counts = [(Values.LIMITS, number)], [(Values.COUNTS, 0)]
-    return [*usual, *(limits if has_room or longest >= LONG else ()), *(counts if has_one else ())]
+    return [*usual, *(limits if has_room or longest >= MANY else ()), *(counts if has_one else ())]
 
 
 def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
