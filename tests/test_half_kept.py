@@ -314,7 +314,7 @@ def test_angles_of_places_are_kept_however_few_are_tried(places):
     _, report = converted(made)
     found = {item.op: item for item in report.kept}
     assert {"Cast", "Mul", "Sin"} <= found.keys()
-    assert "follows places" in found["Sin"].reason
+    assert "follows positions" in found["Sin"].reason
 
 
 @pytest.mark.parametrize("case", SENSITIVE)

@@ -106,7 +106,7 @@ class Evidence:
             for one in (node, *self._makers(scope, node.inputs[0])):
                 self._keep(one, "range", reason)
         if node.op in TURNING and (counted := self._counted(scope, node.inputs[0])):
-            reason = f"an angle that follows places, of which {self._named} keeps too little where there are many"
+            reason = f"an angle that follows positions, of which {self._named} keeps too little where there are many"
             for one in (node, *counted):
                 self._keep(one, "range", reason)
         if facts.reduces == "sum":
