@@ -22,6 +22,7 @@ from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, is_in_memory, label
+from surgeon.inputs.dims import wanted_inputs
 from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_held
@@ -223,13 +224,14 @@ def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str
     Where nobody says what to connect: what has one name, inputs of both if they may be one and an output feeds another.
     Raises UsageError where nothing is connected, or an input twice.
     """
-    ends, starts = [value.name for value in models[0].skeleton.graph.output], ModelDraft(models[1]).inputs
-    names = [value.name for value in starts]
+    first, second = (model.skeleton.graph for model in models)
+    ends, starts = [value.name for value in first.output], wanted_inputs(second)
+    names = list(starts)
     pairs = [(name, name) for name in names if name in ends] if connect is None else []
     if pairs:
-        own = {value.name: value for value in ModelDraft(models[0]).inputs if value.name not in ends}
-        both = [value for value in starts if value.name in own and _may_be_one(value, own[value.name])]
-        pairs += [(value.name, value.name) for value in both]
+        own = wanted_inputs(first)
+        both = [name for name in names if name not in ends and name in own and _may_be_one(starts[name], own[name])]
+        pairs += [(name, name) for name in both]
     for source, fed in (connect or {}).items():
         pairs += [(name, source) for name in ([fed] if isinstance(fed, str) else fed)]
     if not pairs:

@@ -54,7 +54,7 @@ class InputPlan:
                 kind = "plain"
             is_measured = kind == "lengths" and named is None and "length" not in role.flags and not loops
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
-            keeps_role = names or allocates(scopes, entry.name)
+            keeps_role = names or (not free and allocates(scopes, entry.name))
             wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))
             self.conditions += kind == "condition"
         self._bare = [want for want in wants if want.name in bare]

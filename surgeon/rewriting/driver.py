@@ -35,8 +35,9 @@ class NodeFilter:
 
     def unused(self, index: Index) -> tuple[str, ...]:
         """The patterns that fit the name of no node."""
-        labels = {node.label for scope in index.scopes for node in scope.nodes if self.only or self.skip}
-        return tuple(item for item in (*self.only, *self.skip) if not any(fnmatchcase(name, item) for name in labels))
+        patterns = (*self.only, *self.skip)
+        labels = {node.label for scope in index.scopes for node in scope.nodes} if patterns else ()
+        return tuple(item for item in patterns if not any(fnmatchcase(name, item) for name in labels))
 
     def require_allowed(self, match: Match) -> None:
         """Raise Refused for a match that is not wanted."""

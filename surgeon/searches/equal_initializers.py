@@ -18,24 +18,25 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
     """
     contents = index.noted(Contents, lambda: Contents(index.model))
     firsts = Firsts(contents)
-    read = [(name, tensor) for name, tensor in scope.initializers.items() if name and scope.is_read(name)]
+    apart = _overwritten(index)
+    tensors = ((name, tensor) for name, tensor in scope.initializers.items() if name and name not in apart)
+    read = [(name, tensor) for name, tensor in tensors if scope.is_read(name)]
     stay = {name for name, _ in read if name in scope.held or index.is_overridable(scope, name)}
     try:
         for name, tensor in sorted(read, key=lambda item: item[0] in stay) if stay else read:
             first = firsts.first(tensor)
-            if first is not tensor and not any(_is_overwritten(scope, one) for one in (name, first.name)):
+            if first is not tensor:
                 yield Found((), (name,), {"first": first.name})
     finally:
         contents.close()
 
 
-def _is_overwritten(scope: Scope, name: str) -> bool:
-    """Whether a node that reads a tensor may write into it, as one in training does its running means."""
-    return any(
-        len(reader.outputs) > 1 and reader.inputs[slot : slot + 1] == (name,)
-        for reader in scope.readers(name)
-        for slot in record(reader.op).overwrites
-    )
+def _overwritten(index: Index) -> set[str]:
+    """What nodes read and may write into, as those in training do their running means: by name, in any scope."""
+    by_op = (item for scope in index.scopes for item in scope.by_op.items())
+    slots = ((nodes, slot) for op, nodes in by_op for slot in record(op).overwrites)
+    writing = ((node, slot) for nodes, slot in slots for node in nodes if node.alive and len(node.outputs) > 1)
+    return {name for node, slot in writing for name in node.inputs[slot : slot + 1]}
 
 
 equal_initializers = Search(
