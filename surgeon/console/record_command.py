@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.errors import ModelFileError, UsageError
+from surgeon.errors import UsageError
 from surgeon.listing import counted
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, 
 
     Example: surgeon record deploy.toml rewrite in.onnx out.onnx --rules ort --upgrade auto
     """
-    from surgeon.file.atomic import write_text
     from surgeon.recipes.reading import load_recipe
-    from surgeon.recipes.recipe import Recipe, step_text
+    from surgeon.recipes.recipe import Recipe, step_text, write_recipe
 
     group = ctx.find_root().command
     found = group.get_command(ctx, command) if isinstance(group, click.Group) else None
@@ -47,10 +46,7 @@ def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, 
         text = path.read_text(encoding="utf-8").rstrip() + "\n" + "".join(map(step_text, steps))
     else:
         text = Recipe(steps, **head).text()
-    try:
-        write_text(path, text)
-    except OSError as error:
-        raise ModelFileError(f"The recipe {recipe} cannot be written: {error.strerror}.") from None
+    write_recipe(path, text)
     click.echo(f"{recipe}: {counted(len(steps), 'step')} more")
 
 

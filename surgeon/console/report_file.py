@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from surgeon.console.guard import typed
 from surgeon.console.progress import progress
 from surgeon.display import FIRST, SUFFIXES
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.file.atomic import is_stream, write_text
 
 SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
 
@@ -22,7 +22,7 @@ def require_report_path(path: str | None, *models: str) -> None:
 
     path: None where none is asked for.  models: those that are read, and what is written last.
     """
-    if path is None or _is_stream(path):
+    if path is None or is_stream(path):
         return  # opening it on trial would tell the reader that all is over
     real = os.path.realpath(path)
     if any(real == os.path.realpath(model) or _same_file(real, model) for model in models):
@@ -42,11 +42,6 @@ def require_report_path(path: str | None, *models: str) -> None:
             os.unlink(real)
     except OSError as error:
         raise ModelFileError(f"The report {path} cannot be written ({error.strerror}): name another file.") from None
-
-
-def _is_stream(path: str) -> bool:
-    """Whether a terminal or a pipe is at this path; that of /dev/stdout has no real path."""
-    return os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -139,13 +134,11 @@ def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, 
 
     data: what JSON has of it, where that is more than its own.  title: of the page.
     """
-    if path.lower().endswith(SUFFIXES) and not _is_stream(path):
+    if path.lower().endswith(SUFFIXES) and not is_stream(path):
         from surgeon.pages.showing import page
 
         page(result, title=title, command=typed()).save(path)
         return
-
-    from surgeon.file.atomic import write_text
 
     text = _lines(result.to_dict() if data is None else data)
     try:

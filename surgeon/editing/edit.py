@@ -9,10 +9,6 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.errors import UsageError
 
 
-def _is_any(value: object) -> bool:
-    return True
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -65,8 +61,8 @@ class Edit(ABC):
         for part in parts:
             value, name = getattr(self, part.name), type(self).__name__
             kind = part.type.__name__ if isinstance(part.type, type) else str(part.type)
-            told, is_one = _KINDS.get(kind, ("", _is_any))
-            if not is_one(value):
+            told, is_one = _KINDS.get(kind, ("", None))
+            if is_one is not None and not is_one(value):
                 raise UsageError(f"{part.name} of {name} is {told}, not {value!r}; see help(surgeon.edits.{name}).")
 
     @classmethod

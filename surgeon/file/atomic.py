@@ -98,16 +98,20 @@ class AtomicFile:
             shutil.rmtree(self.folder, ignore_errors=True)  # what cannot go now is swept by the next save
 
 
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether a terminal or a pipe is at this path; that of /dev/stdout has no real path."""
+    return os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
+
+
 def write_text(path: str | os.PathLike[str], text: str, errors: str = "strict") -> None:
-    """Write a small file whole or not at all; what is no regular file, as a pipe, is written to as it is.
+    """Write a small file whole or not at all; a stream is written to as it is.
 
     errors: as of `str.encode`.  Raises OSError.
     """
-    given = Path(path)
-    if given.exists() and not stat.S_ISREG(given.stat().st_mode):
-        given.write_text(text, encoding="utf-8", errors=errors)
+    if is_stream(path):
+        Path(path).write_text(text, encoding="utf-8", errors=errors)
         return
-    with AtomicFile(Path(os.path.realpath(given))) as file:
+    with AtomicFile(Path(os.path.realpath(path))) as file:
         write_all(file.handle, text.encode("utf-8", errors))
         file.commit()
 

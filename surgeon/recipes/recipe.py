@@ -91,10 +91,15 @@ class Recipe:
         Raises:
             ModelFileError: it cannot be written.
         """
-        try:
-            write_text(path, self.text())
-        except OSError as error:
-            raise ModelFileError(f"The recipe {path} cannot be written: {error.strerror}.") from None
+        write_recipe(path, self.text())
+
+
+def write_recipe(path: str | os.PathLike[str], text: str) -> None:
+    """Write what `Recipe.text` and `step_text` give to a file, whole or not at all.  Raises ModelFileError."""
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise ModelFileError(f"The recipe {path} cannot be written: {error.strerror}.") from None
 
 
 def step_text(step: Step) -> str:
