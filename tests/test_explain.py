@@ -463,16 +463,6 @@ def test_an_op_that_the_model_lacks() -> None:
     assert [item.misses[0].kind for item in found] == ["absent", "absent"]
 
 
-def test_of_many_rules_those_that_nothing_is_near_to_are_told_in_a_line_each() -> None:
-    model = graph("y = Relu(x)")
-    found = explain(model, "activations")
-    near, far = str(found).split("other rules look for what is not there\n")
-    assert "mish does not fire" not in near
-    assert "  mish: there is no Tanh in the model (mish.py:" in far
-    assert far.count("\n") + 1 == int(near.split()[-1])
-    assert "does not fire" in str(explain(model, "mish"))
-
-
 def test_an_op_by_a_wildcard_that_the_model_lacks() -> None:
     (miss,) = explain(graph("y = Relu(x)"), "deform_conv")
     assert (miss.kind, miss.reason) == ("absent", "there is no *::deform_conv2d in the model")

@@ -1,11 +1,13 @@
 """Several rules are explained as they run together: one may need what another writes, or come too late."""
 
+import re
 from pathlib import Path
 
 import onnx
 import pytest
 
-from surgeon.explaining.explain import explanations
+from surgeon.explaining.explain import NAMED, explanations
+from surgeon.telling.explanations import NEAREST
 from tests.command_line import run
 from tests.models import graph, opset
 
@@ -67,3 +69,42 @@ def test_the_command_line_tells_the_same(tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "model.onnx")
     shown = run("explain", tmp_path / "model.onnx", "-r", f"{FIRST},{SECOND}").stdout
     assert shown.rstrip() == str(explanations(MODEL, f"{FIRST},{SECOND}"))
+
+
+MANY = "cleanup"  # a group of more rules than are told one by one
+NEAR = graph(
+    "s = Add(x, bias) q = Mul(s, s) c = Mul(q, s) i = Mul(c, k) j = Add(s, i) u = Mul(j, r) v = Identity(u)"
+    " t = Tanh(v) a = Add(t, one) m = Mul(s, a) y = Mul(m, half)",
+    HEAD,
+    f"{CONSTANTS.replace('0.044715', '0.05')}, float[4] bias = {{1, 2, 3, 4}}",
+    opset(17),
+)
+
+
+def test_of_a_group_the_nearest_are_told_and_the_others_are_counted() -> None:
+    told = explanations(NEAR, f"{MANY},{FIRST},{SECOND}")
+    assert len(told) > NAMED
+    *blocks, fires, rest = str(told).split("\n\n")
+    assert blocks[0].startswith("gelu_tanh does not fire; nearest misses:")
+    assert len(blocks) <= NEAREST
+    assert fires.splitlines() == ["these fire, and come less near to firing elsewhere", "  identity: 1 site (v)"]
+    assert re.fullmatch(r"\d+ other rules come less near, .*\(--verbose tells of each\)", rest)
+
+
+def test_of_a_group_at_a_node_those_that_took_it_come_first() -> None:
+    told = explanations(MODEL, f"{MANY},{FIRST},{SECOND}", node="t")
+    first, second, *_, rest = str(told).split("\n\n")
+    assert (first, second) == ("gelu_tanh fires at t", "bias_fast_gelu fires at t")
+    assert re.fullmatch(r"\d+ other rules find nothing of theirs there \(--verbose tells of each\)", rest)
+    assert "0 of " not in str(told)
+
+
+def test_each_rule_of_a_group_is_told_by_verbose(tmp_path: Path) -> None:
+    onnx.save(NEAR, tmp_path / "model.onnx")
+    asked = f"{MANY},{FIRST},mish"
+    shown = run("explain", tmp_path / "model.onnx", "-r", asked, "--verbose").stdout
+    near, far = shown.split("other rules look for what is not there\n")
+    assert "gelu_tanh does not fire; nearest misses" in near
+    assert "  no_op_cast: there is no Cast" in far
+    told = [line.split()[0] for line in near.splitlines()[:-1] if line and not line.startswith(" ")]
+    assert len(told) + far.count("\n") == len(explanations(NEAR, asked))

@@ -27,6 +27,7 @@ from surgeon.telling.explanations import explained
     "--target", type=TargetName(), default="ort", show_default=True, help="As for surgeon rewrite."
 )
 @click.option("--ep", metavar="NAME", help="As for surgeon rewrite.")
+@click.option("--verbose", "-v", is_flag=True, help="Tell of every rule of a group, not of the nearest alone.")
 @report_option("the misses")
 @click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")
 @reading
@@ -37,6 +38,7 @@ def explain(
     top: int,
     target: str,
     ep: str | None,
+    verbose: bool,
     report_path: str | None,
     as_json: bool,
 ) -> None:
@@ -49,15 +51,17 @@ def explain(
     require_report_path(report_path, source)
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)
     data = {"rules": [item.to_dict() for item in found]}
-    tell_found(found, lambda: print_explanations(found, sys.stdout, node), report_path, as_json, data)
+    tell_found(found, lambda: print_explanations(found, sys.stdout, node, verbose=verbose), report_path, as_json, data)
 
 
-def print_explanations(found: Sequence[Explanation], stream: TextIO, node: str | None = None) -> None:
-    """Print what stands against each rule.  node: the name that was asked for."""
+def print_explanations(
+    found: Sequence[Explanation], stream: TextIO, node: str | None = None, *, verbose: bool = False
+) -> None:
+    """Print what stands against each rule.  node: the name that was asked for.  verbose: of each rule of a group."""
     from rich.text import Text
 
     console = console_for(stream)
-    for place, (title, *lines) in enumerate(explained(found, node)):
+    for place, (title, *lines) in enumerate(explained(found, node, verbose=verbose)):
         if place:
             console.print()
         console.print(Text(title, style="bold"), soft_wrap=True)

@@ -1,13 +1,14 @@
 """What is said of why rules do not fire."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from surgeon.explaining.explain import Explanation, Explanations
+from surgeon.explaining.explain import NAMED, Explanation, Explanations
 from surgeon.listing import and_more, counted, first_of
 from surgeon.misses.findings import Mismatch, further_lines, told
 
 SHOWN = 2  # nodes named for equal misses
-FEW = 5  # rules that are told one by one although nothing is near to what they look for
+NEAREST = 8  # rules of a group that are told whole: those that came nearest
 
 
 def explanations_text(found: Explanations) -> str:
@@ -15,20 +16,56 @@ def explanations_text(found: Explanations) -> str:
     return "\n\n".join("\n".join(lines) for lines in explained(found, found.node))
 
 
-def explained(found: Sequence[Explanation], node: str | None = None) -> Iterator[Iterable[str]]:
-    """The lines of each rule; of many to which nothing in the model is near, those of all at the end, one for each.
+def explained(
+    found: Sequence[Explanation], node: str | None = None, *, verbose: bool = False
+) -> Iterator[Iterable[str]]:
+    """The lines of each rule; of many, those that came nearest, and how many others there are.
 
-    node: the name that was asked for.
+    node: the name that was asked for.  verbose: tell of all; those that nothing in the model is near to at the end.
     """
-    near, far = list[Explanation](), list[Explanation]()
-    for one in found:
-        (near if node is not None or one.fires or any(miss.node for miss in one.misses) else far).append(one)
-    is_long = len(far) > FEW
-    for one in near if is_long else found:
-        yield explanation_lines(one, node)
-    if is_long:
+    if len(found) <= NAMED:
+        yield from (explanation_lines(one, node) for one in found)
+    elif verbose:
+        yield from _all_of_many(found, node)
+    else:
+        yield from _nearest_of_many(found, node)
+
+
+def _all_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Iterable[str]]:
+    far = [one for one in found if node is None and not one.fires and not any(miss.node for miss in one.misses)]
+    yield from (explanation_lines(one, node) for one in found if one not in far)
+    if far:
         title = f"{counted(len(far), 'other rule')} look for what is not there"
         yield [title, *(f"  {one.rule}: {'; '.join(dict.fromkeys(map(told, one.misses)))}" for one in far)]
+
+
+def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Iterable[str]]:
+    told_first = [one for one in found if one.fires] if node is not None else []
+    others = [_matching(one) if node is not None else one for one in found if one not in told_first]
+    near = [one for one in sorted(others, key=_weight, reverse=True) if _weight(one) > 1][:NEAREST]
+    yield from (explanation_lines(one, node) for one in (*told_first, *near))
+    fires = [one for one in others if one.fires and one not in near]
+    if fires:
+        yield ["these fire, and come less near to firing elsewhere", *map(_fires_line, fires)]
+    silent = len(others) - len(near) - len(fires)
+    if silent:
+        lack = "find nothing of theirs there" if node is not None else "come less near, or look for what is not there"
+        yield [f"{counted(silent, 'other rule')} {lack} (--verbose tells of each)"]
+
+
+def _matching(found: Explanation) -> Explanation:
+    """Without the misses of which no node matches."""
+    return replace(found, misses=[miss for miss in found.misses if miss.matched])
+
+
+def _weight(found: Explanation) -> float:
+    """How much there is of what a rule looks for, where it came nearest: its nodes, and which part they are of all."""
+    return max((miss.matched**2 / miss.total for miss in found.misses if miss.matched), default=0.0)
+
+
+def _fires_line(found: Explanation) -> str:
+    names = first_of([name for _, name in found.fires], SHOWN)
+    return f"  {found.rule}: {counted(len(found.fires), 'site')} ({names})"
 
 
 def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
