@@ -36,16 +36,22 @@ def bias_of(g: Graph, m: Scores, dtype: Any) -> Any:
     return g.add(made, *parts) if parts else made
 
 
-def require_fits(m: Scores) -> None:
-    """A mask must not have more batches, heads or rows than the queries, which would be repeated for them."""
+def require_fits(m: Scores, keys: Any) -> None:
+    """A mask must not have more batches, heads or rows than the queries, which would be repeated for them.
+
+    Its columns are the keys, or one for all: values have no more rows.  So are its rows where it is as high as it is
+    wide and there is a query for each key, whatever its sizes are called.
+    """
     wanted = m.q.shape
     for mask in m.given:
         require(mask.shape is not None and wanted is not None, "the shape of the mask or of the queries is unknown")
         require(mask.rank <= len(wanted), "the mask has more axes than the scores")
         sizes = (*[1] * (len(wanted) - mask.rank), *mask.shape)
         told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
+        is_square = wanted[-2] == keys and sizes[-2] == sizes[-1]
         for name, own, size in zip(told, sizes, wanted, strict=False):
             fits = own == 1 or is_as_large(own, size) or (not isinstance(own, int) and own.is_one_beside(size))
+            fits = fits or (is_square and name == "rows")
             require(fits, f"the mask has {own} {name} where the queries have {size}")
 
 
@@ -57,7 +63,7 @@ def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor
     """
     if bias is None:
         return None
-    require_fits(m)
+    require_fits(m, keys)
     rank, sides = max(mask.rank for mask in m.given), (m.q.shape[-2], keys)
     shaped = bias if rank == 4 else g.unsqueeze(bias, [1] if rank == m.q.rank else list(range(4 - rank)))
     own = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in m.given]

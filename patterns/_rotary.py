@@ -27,7 +27,7 @@ class Rotary(Heads):
 
     front, behind: what is joined to the turned halves by one node.  backwards: the parts that meet the sines, if they
     turn the other way.  y: what is made, where that may have another shape.  scale: what both tables are multiplied
-    with.
+    with.  matrix: ((cos, −sin), (sin, cos)) for each pair, in place of tables.
     """
 
     y: Tensor | Any = None
@@ -37,6 +37,7 @@ class Rotary(Heads):
     cos: Table
     sin: Table
     scale: Table
+    matrix: Tensor | Any = None
 
 
 class Neighbours(Rotary):
@@ -92,10 +93,14 @@ def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
 
 
 def by_matrices(g: Graph, m: Neighbours) -> Tensor:
-    """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b, as FLUX has it; heads are split at once into pairs."""
+    """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b, as FLUX has it; heads are split at once into pairs.
+
+    Or the sums of the rows of ((cos, −sin), (sin, cos)) · (a, b), as Kandinsky has it.
+    """
     m.parts = g.reshaped(m.base)
     a, b = g.unstacked(m.parts, 2, -1)
-    m.y = g.reshaped(g.add(g.mul(m.cos.pair, a), g.mul(m.sin.pair, b)))
+    rows = g.reduce_sum(g.mul(m.matrix, m.parts), axes=[-1], keepdims=0)
+    m.y = g.reshaped(g.any_of(g.add(g.mul(m.cos.pair, a), g.mul(m.sin.pair, b)), rows))
     return m.y
 
 

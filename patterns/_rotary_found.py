@@ -8,7 +8,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from surgeon import Graph, Tensor, require
 from ._axes import is_as_large
 from ._rotary import Rotary, Table
-from ._rotary_tables import are_of_one_turn, halved, sizes_of_table
+from ._rotary_tables import Cells, are_of_one_turn, halved, sizes_of_table
 
 
 class Tables(NamedTuple):
@@ -28,7 +28,8 @@ class Tables(NamedTuple):
 def tables(g: Graph, m: Rotary) -> Tables:
     """The tables that a match found.  Refuses those to which x is spread."""
     are_of_one_turn(m)
-    (cos, *said), (sin, *too) = (placed(g, m, one) for one in (m.cos, m.sin))
+    both = (m.cos, m.sin) if m.matrix is None else (Cells(m.matrix, 0), Cells(m.matrix, 1))
+    (cos, *said), (sin, *too) = (placed(g, m, one) for one in both)
     require(said == too, "the tables' shapes differ or are unknown")
     if m.scale.whole is not None:
         scale, *more = placed(g, m, m.scale)
@@ -40,11 +41,12 @@ def tables(g: Graph, m: Rotary) -> Tables:
     return Tables(cos, sin, *said)
 
 
-def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
+def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
     """A table as [batch, row, column], and what `Tables` says of both."""
     source, half = m.x if m.base is None else m.base, m.sizes[3] // 2
     require(source.dtype is not None, "the dtype of the input is unknown")
-    is_whole, (*sizes, columns) = table.whole is not None or table.signed is not None, sizes_of_table(table)
+    is_whole = isinstance(table, Table) and (table.whole is not None or table.signed is not None)
+    *sizes, columns = sizes_of_table(table)
     require(columns == (2 * half if is_whole else half), "the tables are not of half a head")
     axes = 3 if m.x is None else m.x.rank - 1
     require(len(sizes) in range(1, axes + 1), "the tables have other axes than batch, head, row, column")

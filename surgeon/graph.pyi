@@ -29,6 +29,7 @@ class Tensor:
     is_constant: bool
     values: npt.NDArray[Any]
     def columns_beside(self, other: Any) -> tuple[Any, ...]: ...
+    def cells(self, axes: int) -> tuple[Any, ...] | None: ...
 
 class Constant(Tensor):
     """A tensor whose value is fixed in the file."""

@@ -11,6 +11,7 @@ CONSTANTS = (
     "<int64[1] nil = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] last = {-1}, "
     "int64[1] far = {9223372036854775807}, int64[2] parts = {4, 4}, int64[2] twice = {1, 2}, "
     "int64[3] each = {1, 1, 2}, int64[3] rows = {1, 2, 1}, int64[2] eights = {-1, 8}, "
+    "int64[2] down = {-1, 1}, int64[2] fours = {-1, 4}, int64[2] twos = {-1, 2}, "
     "int64[3] doubled = {1, 2, 1}, int64[1] back = {-9223372036854775000}, "
     "int64[3] pairs = {0, 4, 2}, int64[2] flat = {0, 8}, int64[3] halves = {0, 2, 4}, int64[2] places = {1, 0}, "
     "int64[2] others = {0, 1}, int64[4] order = {-2, 1, 2, 5}, int64 second = {1}, int64 half = {4}, "
@@ -76,6 +77,14 @@ def known(body):
         (f"{BOTH} c, d = Split<axis = -1>(b, parts) y = Concat<axis = 1>(d, c)", "01230123"),
         ("a = Unsqueeze(f, last) d = Unsqueeze(f, last) c = Concat<axis = 2>(a, d) y = Reshape(c, flat)", "00112233"),
         (f"{BOTH} y = Slice(b, last, back, nil, last)", "01230123"),
+        ("a = Reshape(f, down) c = Concat<axis = 1>(a, a) y = Reshape(c, eights)", "00112233"),
+        ("a = Reshape(f, down) d = Reshape(h, down) c = Concat<axis = 1>(a, d) y = Reshape(c, eights)", "01234567"),
+        ("a = Reshape(f, down) d = Reshape(f, down) y = Concat<axis = 1>(a, d)", "00"),
+        ("a = Reshape(f, down) t = Transpose(f) d = Reshape(t, down) y = Concat<axis = 1>(a, d)", "01"),
+        ("a = Unsqueeze(f, one) d = Unsqueeze(f, one) y = Concat<axis = -1>(a, d)", "01230123"),
+        ("a = Reshape(f, down) c = Concat<axis = 1>(a, a) y = Reshape(c, fours)", "0011"),
+        ("a = Unsqueeze(f, last) c = Concat<axis = -1>(a, a) d = Reshape(c, flat) y = Reshape(d, twos)", "00"),
+        (f"{BOTH} y = Reshape(b, twos)", "01"),
         ("c = Slice(f, last, back, nil, last) y = Concat<axis = 1>(f, c)", "01234567"),
         ("c = Gather<axis = 0>(f, places) d = Gather<axis = 0>(f, others) y = Concat<axis = 1>(c, d)", "01234567"),
         (f"{BOTH} a = Unsqueeze(b, nil) y = Transpose<perm = [1, 0, 2]>(a)", "01230123"),
@@ -145,7 +154,8 @@ def test_rows_that_stand_in_other_places_are_other_columns():
     [
         ("z = Identity(f) y = Neg(z)", True, ["y"]),
         ("z = Cos(f) a = Cos(f) y = Neg(a)", True, ["a", "y", "z"]),
-        ("a = Neg(f) z = Unsqueeze(f, nil) y = Unsqueeze(a, nil)", False, None),
+        ("a = Neg(f) z = Unsqueeze(f, nil) y = Unsqueeze(a, nil)", True, ["a", "y", "z"]),
+        ("a = Neg(f) z = Unsqueeze(f, nil) y = Unsqueeze(a, one)", False, None),
         ("z = Slice(signs, nil, one, last) y = Slice(signs, one, two, last)", True, ["y", "z"]),
         ("z = Slice(f, nil, two, nil) a = Slice(f, one, far, nil) y = Neg(a)", False, None),
         ("z = Identity(f) a = Neg(h) y = Identity(a)", False, None),

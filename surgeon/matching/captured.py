@@ -110,6 +110,13 @@ class Captured(gs.Variable):
         self._match.rest_on(known.rests_on(self._match.scope, self._name))
         return known.of(self._match.scope, self._name)
 
+    def cells(self, axes: int) -> tuple[int, ...] | None:
+        """As `columns`, for the places of so many last axes together, in order: for a matrix at the end, row by row."""
+        self._ask("values")
+        known = columns_of(self._match.index)
+        self._match.rest_on(known.rests_on(self._match.scope, self._name))
+        return known.cells(self._match.scope, self._name, axes)
+
     def columns_beside(self, other: "Captured") -> tuple[tuple[int, ...] | None, ...]:
         """The columns of this and of another tensor of its shape, to compare; the match rests on what makes them so."""
         for one in (self, other):

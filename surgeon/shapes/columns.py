@@ -14,7 +14,7 @@ import numpy as np
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import BROADCASTING, REGROUPING, named
 from surgeon.shapes.elements import MOST_ELEMENTS
-from surgeon.shapes.facts import FLOATS, NodeView, Shape, axis_of, said
+from surgeon.shapes.facts import FLOATS, NodeView, Shape, axis_of, is_unknown, said
 from surgeon.shapes.selecting import slice_parameters
 from surgeon.shapes.sequences import Piece, piece
 from surgeon.shapes.shapes import Shapes
@@ -49,6 +49,16 @@ class Columns:
         if found is None:
             return None
         return tuple(self._signed(found[..., place].reshape(-1).tolist()) for place in range(found.shape[-1]))
+
+    def cells(self, scope: Scope, name: str, axes: int) -> tuple[int, ...] | None:
+        """As `of`, for the places of so many last axes together, in order."""
+        found, shape = self._asked(scope, name, 0), self.shapes.facts(scope, name).shape or ()
+        ends = _fixed(shape[-axes:])
+        if ends is not None and found is not None and found.ndim < len(ends):
+            found = self._held(scope, name, (*shape[: -len(ends)], prod(ends)))
+        if ends is None or found is None:
+            return None
+        return tuple(self._signed(column) for column in found.reshape(-1, prod(ends)).T.tolist())
 
     def rests_on(self, scope: Scope, *names: str) -> list[str]:
         """The tensors, these and those before them, by whose nodes some columns are known to be as others."""
@@ -108,7 +118,7 @@ class Columns:
         site = None if node is None or home.versions.get("", 1) < 7 else self.shapes.site(node)
         made = None if site is None else self._made(site, name, shape, depth + 1)
         if made is None or made.shape != tuple(shape[-made.ndim :]):
-            return self._named(home, name, np.arange(1, shape[-1] + 1))
+            return self._named(np.arange(1, shape[-1] + 1), home, name)
         return made
 
     def _held(self, home: Scope, name: str, shape: Shape) -> Numbers | None:
@@ -129,9 +139,12 @@ class Columns:
         positive = (line if sign > 0 else -line) + line.dtype.type(0)  # by which no zero has a sign
         return sign * self._number(line.dtype, line.shape, positive.tobytes()) if known.size else 0
 
-    def _named(self, home: Scope, name: str, made: Numbers) -> Numbers:
-        """Numbers of a tensor's own: of columns that are new, or that have other rows than what they come from."""
-        own = [self._signed([number], home, name) for number in made.reshape(-1).tolist()]
+    def _named(self, made: Numbers, *what: Hashable) -> Numbers:
+        """Other numbers: of columns that are new, or that have other rows than what they come from.
+
+        what: the tensor that has them, or the sizes of what the same numbers in their order lie in.
+        """
+        own = [self._signed([number], *what) for number in made.reshape(-1).tolist()]
         return np.array(own).reshape(made.shape)
 
     def _number(self, *what: Hashable) -> int:
@@ -176,6 +189,7 @@ class Columns:
             ends = (_fixed(shape[-count:]) for count in range(1, rank + 1))
             wanted = next((end for end in ends if end is not None and prod(end) == own.size), None)
             made = self._held(home, site.inputs[0], shape) if wanted is None else own.reshape(wanted)
+            made = self._regrouped(own, shape[-1]) if made is None else made
         elif op == "Expand":
             wanted = _fixed(shape[-behind:])
             made = None if wanted is None else self._repeated(site, shape, np.broadcast_to(own, wanted))
@@ -193,7 +207,22 @@ class Columns:
             return None
         ahead = (site.shape(0) or ())[: -behind if op in REGROUPING else -max(behind, made.ndim)]
         is_moved = op in ("Transpose", "GatherND") or self._cuts_ahead(site, name, behind)
-        return self._named(home, name, made) if is_moved or ahead != shape[: -made.ndim] else made
+        rows = shape[: -made.ndim]
+        if not is_moved and ahead == rows:
+            return made
+        if op in REGROUPING and not any(map(is_unknown, rows)):
+            return self._named(made, "rows", rows)
+        return self._named(made, home, name)
+
+    def _regrouped(self, own: Numbers, width: Any) -> Numbers | None:
+        """Columns of rows that are joined, or cut, into rows of another width; None where they do not come out even."""
+        if not isinstance(width, int) or max(width, own.size) % min(width, own.size):
+            return None
+        rows = own.reshape(-1, min(width, own.size))
+        if width < own.size:
+            return np.array([self._signed(column, "rows") for column in rows.T.tolist()])
+        places = range(width // own.size)
+        return np.array([self._signed([number], "row", place) for place in places for number in rows[0].tolist()])
 
     def _repeated(self, site: NodeView, shape: Shape, made: Numbers) -> Numbers:
         """Columns of one row that becomes several: those of each."""
@@ -211,7 +240,7 @@ class Columns:
             return None if taken.drops else own
         axis = taken.axis - len(given)
         if axis < -own.ndim:
-            return self._named(site.scope, name, own)
+            return self._named(own, site.scope, name)
         if _fixed((taken.start, taken.end)) is None:
             return None
         return np.moveaxis(np.moveaxis(own, axis, 0)[taken.start : taken.end], 0, axis)

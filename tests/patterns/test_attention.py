@@ -55,8 +55,12 @@ SUNK = (
     "w = Concat<axis = -1>(x, e) p = Softmax<axis = -1>(w) r = Slice(p, first, last, last) y = MatMul(r, v)"
 )
 SINK_PLACES = ", int64[1] first = {0}, int64[1] one = {1}, int64[1] last = {-1}>"
+SQUARE = EIGHTS.replace("float[b, 1, s, s] m", "float[1, 1, w, w] m")
 # fmt: off
 FIRES = [
+    Case(attention, "a mask as high as it is wide, whose sizes have a name of their own",
+         graph(MASKED, SQUARE, output="float[b, 4, s, 8]")),
+    Case(attention, "such a mask, for the standard op", graph(MASKED, SQUARE, 23, "float[b, 4, s, 8]"), target="onnx"),
     Case(attention, "scaled scores", graph(f"{SCORES} {END}")),
     Case(attention, "heads of windows", graph(f"{SCORES} {END}", WINDOWS, output=WINDOWED)),
     Case(attention, "heads of windows, the standard op", target="onnx",
@@ -180,6 +184,10 @@ SPARES = [
          model=graph(f"{HIDDEN} {END}", INPUTS.replace("bool[b, 1, s, t] c", "bool[mb, 1, s, t] c"))),
     Case(attention, "a mask of other rows", why="the mask has r rows where the queries have s",
          model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 1, r, t] m"))),
+    Case(attention, "a mask as high as it is wide, where there are other keys", why="the mask has w rows where",
+         model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 1, w, w] m"))),
+    Case(attention, "a mask that is not as high as wide, of its own sizes", why="the mask has w rows where",
+         model=graph(MASKED, SQUARE.replace("[1, 1, w, w]", "[1, 1, w, s]"), output="float[b, 4, s, 8]")),
     Case(attention, "three axes and a mask of another batch", why="the mask has mb batches where the queries have n",
          model=graph(MASKED, THREE.replace("float[n, s, t] m", "float[mb, s, t] m"), output="float[n, s, 6]")),
     Case(attention, "keys of another batch", why="the batch of kt is",

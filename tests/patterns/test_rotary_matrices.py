@@ -24,12 +24,20 @@ TAKEN = "k = Reshape(x, pairs) a = Gather<axis = -1>(k, first) d = Gather<axis =
 COLUMNS = "u = Gather<axis = 5>(r, first) v = Gather<axis = 5>(r, second)"
 SUM = "m = Mul(u, a) p = Mul(v, d) q = Add(m, p) y = Reshape(q, whole)"
 SPLIT = "k = Reshape(x, pairs) a1, d1 = Split<axis = -1, num_outputs = 2>(k) a = Squeeze(a1, new) d = Squeeze(d1, new)"
+PRODUCTS = "k = Reshape(x, pairs) p = Mul(r, k) q = ReduceSum<keepdims = 0>(p, new) y = Reshape(q, whole)"
+SUMMED = f"{AT_ONCE} {PRODUCTS}"
 BEHIND = f"{AT_ONCE.replace('(r2, axes)', '(r2, behind)')} {TAKEN} {COLUMNS} {SUM}"
 
 
 def graph(body, inputs=INPUTS, opset=18, output=FOUR, more=""):
     header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g'
     return parse(f"{header} ({inputs}) => ({output} y) {CONSTANTS.replace('>', more + '>')} {{ {body} }}")
+
+
+def whole(*rows):
+    """Matrices of numbers, by their elements in order."""
+    numbers = np.stack(rows, -1).reshape(-1)
+    return f", float[6, 4, 2, 2] r = {{{', '.join(f'{number:.4f}' for number in numbers)}}}"
 
 
 def fixed(*rows):
@@ -55,6 +63,13 @@ FIRES = [
         output="float[b, s, 4, 8]")),
     Case(rotary_embedding, "matrices that are transposed, which turn the other way", graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("(c1, n1, e1, c1)", "(c1, e1, n1, c1)"))),
+    Case(rotary_embedding, "products that are summed", graph(SUMMED)),
+    Case(rotary_embedding, "products that are summed, the standard op", graph(SUMMED, opset=23), target="onnx"),
+    Case(rotary_embedding, "transposed matrices by which products are summed", graph(
+        SUMMED.replace("(c1, n1, e1, c1)", "(c1, e1, n1, c1)"))),
+    Case(rotary_embedding, "products of stacked rows", graph(f"{ROWS} {PRODUCTS}")),
+    Case(rotary_embedding, "products of fixed matrices", graph(
+        PRODUCTS, "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]", more=whole(COS, -SIN, SIN, COS))),
     Case(rotary_embedding, "fixed matrices", fixed(COS, -SIN, SIN, COS)),
 ]
 SPARES = [
@@ -68,6 +83,15 @@ SPARES = [
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("e1, c1)", "e1, w1)").replace(" r1 =", " w1 = Tanh(c1) r1 ="))),
     Case(rotary_embedding, "the columns in the other order", why="not known to be of cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("m = Mul(u, a) p = Mul(v, d)", "m = Mul(v, a) p = Mul(u, d)"))),
+    Case(rotary_embedding, "products of matrices that are given", why="not known to be of cosines and sines",
+         model=graph(SUMMED.replace("r1 =", "r0 =").replace("e1, c1)", "e1, e1) r1 = Tanh(r0)"))),
+    Case(rotary_embedding, "products of fixed matrices that differ in one number", why="not known to be of cosines",
+         model=graph(PRODUCTS, "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]",
+                     more=whole(COS, -SIN, SIN + (ANGLES[2, 1] == ANGLES), COS))),
+    Case(rotary_embedding, "products with no sine that is negative", why="not known to be of cosines and sines",
+         model=graph(SUMMED.replace("(c1, n1, e1, c1)", "(c1, e1, e1, c1)"))),
+    Case(rotary_embedding, "products summed over the other axis", why="wanted",
+         model=graph(SUMMED.replace("(p, new)", "(p, above)"))),
     Case(rotary_embedding, "one column for both", why="not known to be of cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("(r, second)", "(r, first)"))),
     Case(rotary_embedding, "fixed matrices that differ in one number", why="not known to be of cosines and sines",
