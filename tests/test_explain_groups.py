@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+import surgeon
 from surgeon.explaining.explain import NAMED, explanations
 from surgeon.telling.explanations import NEAREST
 from tests.command_line import run
@@ -108,3 +109,24 @@ def test_each_rule_of_a_group_is_told_by_verbose(tmp_path: Path) -> None:
     assert "  no_op_cast: there is no Cast" in far
     told = [line.split()[0] for line in near.splitlines()[:-1] if line and not line.startswith(" ")]
     assert len(told) + far.count("\n") == len(explanations(NEAR, asked))
+
+
+HEADS = "(float[b, 4, s, 8] q, float[b, 4, t, 8] k, float[b, 4, t, 8] v, float[b, 1, r, t] m) => (float[b, 4, s, 8] y)"
+SCORES = graph(
+    "h = Transpose<perm = [0, 1, 3, 2]>(k) a = MatMul(q, h) z = Mul(a, scale) x = Add(z, m) p = Softmax<axis = -1>(x)"
+    " y = MatMul(p, v)",
+    HEADS,
+    "float scale = {0.25}",
+    opset(17),
+)
+
+
+def test_what_the_last_rules_took_is_told_as_it_was_before() -> None:
+    """fused_matmul takes what attention leaves: why that left it stands."""
+    refused = "the mask has r rows where the queries have s"
+    told = {one.rule: one for one in explanations(SCORES, "attention,fused_matmul")}
+    assert told["attention"].misses[0].reason.startswith(refused)
+    assert told["fused_matmul"].fires
+    _, report = surgeon.rewrite(SCORES, "attention,fused_matmul", check="none")
+    assert report.counts["fused_matmul"]
+    assert [miss.reason.startswith(refused) for miss in report.misses if miss.rule == "attention"] == [True]

@@ -1,14 +1,15 @@
 """The one function that says why rules do not fire: open, match, judge, and tell; nothing is edited or printed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any
 
 from surgeon.display import Displayed
-from surgeon.errors import SurgeonError, UsageError
+from surgeon.errors import UsageError
+from surgeon.explaining.hidden import with_hidden
 from surgeon.explaining.rule_edits import is_own, with_edits
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
@@ -17,7 +18,6 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.listing import like
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find, match_at
-from surgeon.matching.pattern import ops_of
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.driver import NodeFilter, refusal
@@ -37,9 +37,8 @@ from surgeon.rewriting.result import Site
 from surgeon.rewriting.rewrite import Rules, paused_collector, require_target
 from surgeon.rewriting.run import RuleRun, indexed
 from surgeon.rewriting.turned import Turned
-from surgeon.rules.catalogue import all_rules, flat, resolve
-from surgeon.rules.rule import Plan, Rule
-from surgeon.target import DECOMPOSED
+from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.rule import Rule
 
 _ROOM = "surgeon.telling.explanations"  # far above: it is looked up when somebody prints, and by nobody else
 TOP = 5  # different misses told of each rule
@@ -47,51 +46,6 @@ NAMED = 8  # rules of which more is told: those of a group are many, and lack th
 INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
 NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many, how like it, how different in length
-
-
-def with_hidden(index: Index, miss: Mismatch) -> Mismatch:
-    """A miss of an op that the model lacks; with a rule that could take apart what has some inside."""
-    if miss.kind != "absent" or not miss.wanted:
-        return miss
-    wanted = frozenset(miss.wanted.split(" or "))
-    for rule, parts in _decomposing():
-        whole = _whole(index, rule) if wanted & parts else ""
-        if whole:
-            count = _count(index, whole)
-            name = whole.rpartition("::")[2]
-            how = f"--rules {rule.name} --target {DECOMPOSED} writes {'it' if count == 1 else 'them'} out"
-            return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, and {how}")
-    return miss
-
-
-@cache
-def _decomposing() -> tuple[tuple[Rule, frozenset[str]], ...]:
-    """The rules of the packs that can take an op apart, each with the ops that its first pattern needs."""
-    return tuple((rule, frozenset(_needed(rule))) for _, _, rule in all_rules() if rule.patterns and rule.is_exact)
-
-
-def _needed(rule: Rule) -> Iterator[str]:
-    for compiled in rule.compiled(rule.patterns[0])[:1]:
-        for group in compiled.spelling.required:
-            yield from group
-
-
-def _whole(index: Index, rule: Rule) -> str:
-    """The one op of this model that a rule could take apart; "" where it has none."""
-    try:
-        plan = rule.plan(DECOMPOSED, index.main.opset)
-    except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
-        return ""
-    for compiled in plan.sources if isinstance(plan, Plan) else ():
-        ops = ops_of(compiled.pattern)
-        if len(ops) == 1 and _count(index, min(ops)):
-            return min(ops)
-    return ""
-
-
-def _count(index: Index, op: str) -> int:
-    """How many nodes of an op the source has that are still there."""
-    return sum(node.alive and node.original for scope in index.scopes for node in scope.by_op.get(op, ()))
 
 
 @dataclass(slots=True)
@@ -195,19 +149,38 @@ def explanations(
     if top is not None and top < 1:
         raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
     chosen = flat(resolve(rules))
+    early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with paused_collector(), Model.open(as_written(source)) as model:
-        index = indexed(model)
-        asked = None if node is None else _named(index, node)
-        run = RuleRun(model, chosen, target, NodeFilter(), None, index, ep=ep)
-        followed = None if asked is None else _Followed.of(run, asked)
-        turned = Turned(index, run.driver.log)
-        found = Explanations(_of_rule(run, rule, turned, followed, top) for rule in chosen)
-        found.node = node
-        for rule, explanation in zip(chosen, found, strict=True):
-            if len(chosen) <= NAMED:
-                explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
-            explanation.misses = [replace(miss, _seen=(index, rule)) for miss in explanation.misses]
-        return found
+        told = _after(model, early, early, target, ep, node, top)
+        told |= _after(model, chosen, last, target, ep, node, top)  # what is left to these, the others would have taken
+    found = Explanations(told[rule] for rule in chosen)
+    found.node = node
+    return found
+
+
+def _after(
+    model: Model,
+    rules: Sequence[Rule],
+    about: Sequence[Rule],
+    target: str,
+    ep: str | None,
+    node: str | None,
+    top: int | None,
+) -> dict[Rule, Explanation]:
+    """What is said about some rules where all of these ran."""
+    if not about:
+        return {}
+    index = indexed(model)
+    asked = None if node is None else _named(index, node)
+    run = RuleRun(model, rules, target, NodeFilter(), None, index, ep=ep)
+    followed = None if asked is None else _Followed.of(run, asked)
+    turned = Turned(index, run.driver.log)
+    found = {rule: _of_rule(run, rule, turned, followed, top) for rule in about}
+    for rule, explanation in found.items():
+        if len(rules) <= NAMED:
+            explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
+        explanation.misses = [replace(miss, _seen=(index, rule)) for miss in explanation.misses]
+    return found
 
 
 @dataclass(slots=True)

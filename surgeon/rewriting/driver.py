@@ -71,6 +71,7 @@ class Driver:
     _seen: dict[Any, list[str]] = field(default_factory=dict)
     _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)
     _settled: dict[tuple[int, int], int] = field(default_factory=dict)  # how long the log was when a rule found nothing
+    _before_last: tuple[list[Mismatch], int] = ([], 0)
     _growth: int = 0
     _allowed_growth: int = 0
 
@@ -97,6 +98,7 @@ class Driver:
         self._run_to_the_end(rules, scopes)
         last = [rule for rule in self.rules if rule not in self.first and rule.last]
         if last:
+            self._before_last = self.refusals, len(self.log)
             self._run_to_the_end([*rules, *last], scopes)
 
     def _run_to_the_end(self, rules: Sequence[Rule], scopes: Sequence[Scope]) -> None:
@@ -194,8 +196,16 @@ class Driver:
 
     @property
     def refusals(self) -> list[Mismatch]:
-        """The matches that were found last and had to stay as they are."""
-        return [miss for refused in self._refused.values() for miss in refused.values()]
+        """The matches that were found last and had to stay as they are.
+
+        Those that were found before the last rules are told on, where only these fired since: they took what was left.
+        """
+        found = [miss for refused in self._refused.values() for miss in refused.values()]
+        earlier, known = self._before_last
+        if {step.rule for step in self.log[known:]} <= {rule.name for rule in self.rules if rule.last}:
+            told = {(miss.rule, miss.node) for miss in found}
+            found += [miss for miss in earlier if (miss.rule, miss.node) not in told]
+        return found
 
     @property
     def waiting(self) -> dict[int, dict[str, int]]:
