@@ -97,10 +97,12 @@ def extract(
     graph.output.MergeFrom(outputs)
     named = {*region.froms, *region.tos}
     keep(graph.value_info, lambda _, value: value.name not in named)
+    is_trained = bool(draft.skeleton.training_info)
     del draft.skeleton.training_info[:]
     prune(draft)
     start = f"from {_told(region.froms)} " if region.froms else ""
-    return (f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_told(region.tos)}",)
+    said = f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_told(region.tos)}"
+    return (said, "how the model is trained is left out") if is_trained else (said,)
 
 
 def stored_in(graph: GraphProto) -> set[str]:

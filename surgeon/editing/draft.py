@@ -15,6 +15,7 @@ from surgeon.indexing.index import Index
 from surgeon.inputs.dims import wanted_inputs
 from surgeon.listing import nearest
 from surgeon.ops.walking import graphs_of, unused
+from surgeon.shapes.facts import Facts
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, symbols
@@ -193,6 +194,22 @@ class ModelDraft(Editable):
         """A name that no tensor bears: this one, or this one with a number behind it."""
         return unused(name, self.taken())
 
+    def told_of(self, name: str) -> Facts:
+        """Dtype and shape of a tensor of the main graph by the nodes before it, whatever is stated of it itself."""
+        kept = list(self.graph.value_info)
+        others = [value for value in kept if value.name != name]
+        if len(others) == len(kept):
+            return self.shapes.facts(self.index.main, name)
+        del self.graph.value_info[:]
+        self.graph.value_info.extend(others)
+        self.changed()
+        try:
+            return self.shapes.facts(self.index.main, name)
+        finally:
+            del self.graph.value_info[:]
+            self.graph.value_info.extend(kept)
+            self.changed()
+
     def facts(self, name: str) -> ValueInfoProto:
         """Dtype and shape of a tensor of the main graph, as an input or output of the graph states them.
 
@@ -206,10 +223,12 @@ class ModelDraft(Editable):
             copy.CopyFrom(stated)
             return copy
         found = self.shapes.facts(self.index.main, name)
-        if found.dtype is None:
-            raise UsageError(f"The dtype of {name!r} cannot be told from the graph; infer the model's shapes first.")
-        if found.shape is None:
-            raise UsageError(f"The rank of {name!r} cannot be told from the graph, and an input or output needs one.")
+        if found.dtype is None or found.shape is None:
+            what = "dtype" if found.dtype is None else "rank"
+            raise UsageError(
+                f"The {what} of {name!r} cannot be told from the graph; state it: surgeon edit IN OUT --state "
+                f"'{name}=float[SIZE,...]'."
+            )
         return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
 
 

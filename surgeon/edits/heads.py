@@ -68,7 +68,9 @@ def require_floats(draft: ModelDraft, name: str) -> int:
         raise UsageError(f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}; this needs one of floats.")
     shape = draft.shapes.shape(draft.index.main, name)
     if shape is None:
-        raise UsageError(f"The rank of {name!r} cannot be told; infer the model's shapes first.")
+        raise UsageError(
+            f"The rank of {name!r} cannot be told; state it: surgeon edit IN OUT --state '{name}=float[SIZE,...]'."
+        )
     return len(shape)
 
 

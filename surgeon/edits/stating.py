@@ -4,10 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import onnx
+
 from surgeon.editing.dims import restate
 from surgeon.editing.draft import ModelDraft, holders
-from surgeon.editing.edit import Edit
-from surgeon.errors import UsageError
+from surgeon.editing.edit import Edit, pair
+from surgeon.errors import RuleError, UsageError
+from surgeon.ops.attributes import dtype_name, dtype_number
+from surgeon.shapes.facts import Shape, spelled
 from surgeon.upgrading.upgrade import raise_skeleton, require_opset
 
 
@@ -58,6 +62,97 @@ class ShapesOf(Edit):
             del holder.value_info[:]
         draft.changed()
         return (f"what was stated of {dropped:,} inner tensors is dropped",) if dropped else ()
+
+
+@dataclass(frozen=True, slots=True)
+class State(Edit):
+    """State the dtype and the shape of a tensor that a node makes, as one needs to where nobody knows its op.
+
+    Exporters write nothing behind a custom op; a cut there, and an output, need both (ONNX IR spec, "Graphs").
+
+    Attributes:
+        name: of the tensor.
+        dtype: by name: "float16", "int64".
+        sizes: of its axes: a number, the name of a free dimension, or "?".
+
+    Raises:
+        UsageError: no node makes such a tensor, there is no such dtype, or the nodes before it tell otherwise, or what
+            is stated of an output.
+
+    Examples:
+        >>> import surgeon
+        >>> state = surgeon.edits.State("gelu", "float32", ("batch", "?", 128))
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", state, output="stated.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("'gelu' is stated to be float32[batch, ?, 128]",), 'proved')
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[int | str, ...]
+    flag = "state"
+    metavar = "TENSOR=DTYPE[SIZE,...]"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a tensor, a dtype and, in brackets, sizes."""
+        name, told = pair(text, cls.metavar)
+        dtype, bracket, sizes = told.removesuffix("]").partition("[")
+        if not dtype.strip() or not bracket or not told.endswith("]"):
+            raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
+        parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
+        return cls(name, dtype.strip(), tuple(int(part) if part.isdecimal() else part for part in parts))
+
+    @property
+    def spelling(self) -> str:
+        """The tensor, the dtype and, in brackets, sizes."""
+        return f"{self.name}={self.dtype}[{','.join(map(str, self.sizes))}]"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """State it."""
+        graph, dtype = draft.graph, self._dtype()
+        draft.require_tensor(self.name)
+        if not any(self.name in node.output for node in graph.node):
+            raise UsageError(f"No node makes {self.name!r}; --dim, --free and --retype change what inputs are.")
+        bad = next((size for size in self.sizes if not _is_size(size)), None)
+        if bad is not None:
+            raise UsageError(f"{bad!r} is no size; write a number, the name of a free dimension, or ?.")
+        told = draft.told_of(self.name)
+        own = f"{dtype_name(dtype)}[{', '.join(map(str, self.sizes))}]"
+        if (told.dtype or dtype) != dtype or not _may_be(self.sizes, told.shape):
+            known = dtype_name(told.dtype or dtype)
+            known += "" if told.shape is None else f"[{', '.join(map(spelled, told.shape))}]"
+            raise UsageError(f"{self.name!r} is {known} as the model has it, not {own}.")
+        value = onnx.helper.make_tensor_value_info(
+            self.name, dtype, [None if size == "?" else size for size in self.sizes]
+        )
+        held = next((one for one in (*graph.output, *graph.value_info) if one.name == self.name), None)
+        if held is None:
+            held = graph.value_info.add(name=self.name)
+        elif held.type == value.type:
+            return ()
+        held.type.CopyFrom(value.type)
+        draft.changed()
+        return (f"{self.name!r} is stated to be {own}",)
+
+    def _dtype(self) -> int:
+        try:
+            return dtype_number(self.dtype)
+        except RuleError as error:
+            raise UsageError(str(error)) from None
+
+
+def _is_size(size: int | str) -> bool:
+    return size >= 0 if isinstance(size, int) else size == "?" or size.isidentifier()
+
+
+def _may_be(sizes: tuple[int | str, ...], known: Shape | None) -> bool:
+    """Whether a tensor of which this is known may have these sizes."""
+    if known is None:
+        return True
+    pairs = zip(sizes, known, strict=False)
+    fits = all(size == own for size, own in pairs if isinstance(size, int) and isinstance(own, int))
+    return len(sizes) == len(known) and fits
 
 
 @dataclass(frozen=True, slots=True)

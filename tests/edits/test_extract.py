@@ -203,3 +203,11 @@ def test_what_a_note_on_quantization_names_stays_with_it():
     made, _ = surgeon.edit(model, Extract((), ("r",)))
     assert [note.tensor_name for note in made.graph.quantization_annotation] == ["r"]
     assert names(made.graph.initializer) == ["sc"]
+
+
+def test_how_it_is_trained_is_left_out_and_that_is_told():
+    model = sample()
+    model.training_info.add(algorithm=helper.make_graph([], "step", [], []))
+    made, report = extract(model, ["a"], ["b"])
+    assert not made.training_info
+    assert report.edits[0].said[1:] == ("how the model is trained is left out",)

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import surgeon
-from surgeon.edits import Dim, Free, RaiseOpset, Rename, RenameDim, ShapesOf
+from surgeon.edits import AddOutput, Dim, Extract, Free, RaiseOpset, Rename, RenameDim, ShapesOf, State
 from surgeon.errors import GraphError, UsageError
 from tests.command_line import run
 from tests.edits.test_sizes import answer, model, numbers, ops, shape
@@ -204,3 +204,57 @@ def test_the_command_line(tmp_path):
     assert run("edit", source, tmp_path / "no.onnx", "--dim", "batch=many").exit_code == 2
     assert run("edit", source, tmp_path / "no.onnx", "--opset", "new").exit_code == 2
     assert not (tmp_path / "no.onnx").exists()
+
+
+UNKNOWN = "g (float[n, 4] x) => (float[n, 4] y) { h = acme.Turn (x)  y = Relu (h) }"
+
+
+def unknown():
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18, "acme" : 1]> {UNKNOWN}')
+
+
+def test_what_an_unknown_op_makes_is_stated():
+    """A cut behind it says what is lacking, as a command that mends it."""
+    with pytest.raises(UsageError, match=r"--state 'h=float\[SIZE,\.\.\.\]'"):
+        surgeon.edit(unknown(), Extract(("h",), ("y",)))
+    state = State.parse("h=float[n, 4]")
+    assert (state, state.spelling) == (State("h", "float", ("n", 4)), "h=float[n,4]")
+    made, report = surgeon.edit(unknown(), [state, AddOutput("h")], check="none")
+    assert report.edits[0].said == ("'h' is stated to be float32[n, 4]",)
+    assert dims(made)["h"] == ["n", 4]
+    part, _ = surgeon.edit(made, Extract(("h",), ("y",)), check="none")
+    assert [value.name for value in part.graph.input] == ["h"]
+
+
+def test_a_statement_takes_the_place_of_another():
+    stated, _ = surgeon.edit(unknown(), State("h", "float32", (2, 4)), check="none")
+    stated.graph.value_info[0].doc_string = "kept"
+    again, _ = surgeon.edit(stated, State("h", "int64", ("n", "?", 3)), check="none")
+    (value,) = again.graph.value_info
+    assert (value.doc_string, value.type.tensor_type.elem_type) == ("kept", onnx.TensorProto.INT64)
+    assert dims(again)["h"] == ["n", 0, 3]  # of the second neither a name nor a number is stated
+    assert surgeon.edit(again, State("h", "int64", ("n", "?", 3)))[1].outcome == "unchanged"
+    scalar, _ = surgeon.edit(unknown(), State.parse("h=bool[]"), check="none")
+    assert dims(scalar)["h"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("h=float", "is not of the form"),
+        ("h=[2]", "is not of the form"),
+        ("h=float[2", "is not of the form"),
+        ("h=flot[2]", "'flot' is no ONNX dtype"),
+        ("h=float[2,a+b]", "'a+b' is no size"),
+        ("h=float[2,]", "'' is no size"),
+        ("x=float[2]", "No node makes 'x'"),
+        ("q=float[2]", "no tensor 'q'"),
+        ("y=float[n,5]", "'y' is float32[n, 4] as the model has it, not float32[n, 5]"),
+        ("y=float[n]", "as the model has it"),
+        ("y=int64[n,4]", "as the model has it"),
+    ],
+)
+def test_what_cannot_be_stated_is_refused(text, why):
+    with pytest.raises(UsageError) as refusal:
+        surgeon.edit(unknown(), State.parse(text))
+    assert why in str(refusal.value)
