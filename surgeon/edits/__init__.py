@@ -33,4 +33,4 @@ from surgeon.edits.rename import Rename as Rename
 from surgeon.edits.retype import Retype as Retype
 from surgeon.edits.stating import RaiseOpset as RaiseOpset
 from surgeon.edits.stating import ShapesOf as ShapesOf
-from surgeon.edits.stating import State as State
+from surgeon.edits.stating import StateTensor as StateTensor

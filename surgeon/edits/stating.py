@@ -65,7 +65,7 @@ class ShapesOf(Edit):
 
 
 @dataclass(frozen=True, slots=True)
-class State(Edit):
+class StateTensor(Edit):
     """State the dtype and the shape of a tensor that a node makes, as one needs to where nobody knows its op.
 
     Exporters write nothing behind a custom op; a cut there, and an output, need both (ONNX IR spec, "Graphs").
@@ -81,10 +81,10 @@ class State(Edit):
 
     Examples:
         >>> import surgeon
-        >>> state = surgeon.edits.State("gelu", "float32", ("batch", "?", 128))
+        >>> state = surgeon.edits.StateTensor("gelu", "float32", ("batch", "?", 64))
         >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", state, output="stated.onnx")
         >>> report.edits[0].said, report.outcome
-        (("'gelu' is stated to be float32[batch, ?, 128]",), 'proved')
+        (("'gelu' is stated to be float32[batch, ?, 64]",), 'proved')
     """
 
     name: str

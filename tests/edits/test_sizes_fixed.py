@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import surgeon
-from surgeon.edits import AddOutput, Dim, Extract, Free, RaiseOpset, Rename, RenameDim, ShapesOf, State
+from surgeon.edits import AddOutput, Dim, Extract, Free, RaiseOpset, Rename, RenameDim, ShapesOf, StateTensor
 from surgeon.errors import GraphError, UsageError
 from tests.command_line import run
 from tests.edits.test_sizes import answer, model, numbers, ops, shape
@@ -217,8 +217,8 @@ def test_what_an_unknown_op_makes_is_stated():
     """A cut behind it says what is lacking, as a command that mends it."""
     with pytest.raises(UsageError, match=r"--state 'h=float\[SIZE,\.\.\.\]'"):
         surgeon.edit(unknown(), Extract(("h",), ("y",)))
-    state = State.parse("h=float[n, 4]")
-    assert (state, state.spelling) == (State("h", "float", ("n", 4)), "h=float[n,4]")
+    state = StateTensor.parse("h=float[n, 4]")
+    assert (state, state.spelling) == (StateTensor("h", "float", ("n", 4)), "h=float[n,4]")
     made, report = surgeon.edit(unknown(), [state, AddOutput("h")], check="none")
     assert report.edits[0].said == ("'h' is stated to be float32[n, 4]",)
     assert dims(made)["h"] == ["n", 4]
@@ -227,14 +227,14 @@ def test_what_an_unknown_op_makes_is_stated():
 
 
 def test_a_statement_takes_the_place_of_another():
-    stated, _ = surgeon.edit(unknown(), State("h", "float32", (2, 4)), check="none")
+    stated, _ = surgeon.edit(unknown(), StateTensor("h", "float32", (2, 4)), check="none")
     stated.graph.value_info[0].doc_string = "kept"
-    again, _ = surgeon.edit(stated, State("h", "int64", ("n", "?", 3)), check="none")
+    again, _ = surgeon.edit(stated, StateTensor("h", "int64", ("n", "?", 3)), check="none")
     (value,) = again.graph.value_info
     assert (value.doc_string, value.type.tensor_type.elem_type) == ("kept", onnx.TensorProto.INT64)
     assert dims(again)["h"] == ["n", 0, 3]  # of the second neither a name nor a number is stated
-    assert surgeon.edit(again, State("h", "int64", ("n", "?", 3)))[1].outcome == "unchanged"
-    scalar, _ = surgeon.edit(unknown(), State.parse("h=bool[]"), check="none")
+    assert surgeon.edit(again, StateTensor("h", "int64", ("n", "?", 3)))[1].outcome == "unchanged"
+    scalar, _ = surgeon.edit(unknown(), StateTensor.parse("h=bool[]"), check="none")
     assert dims(scalar)["h"] == []
 
 
@@ -256,5 +256,5 @@ def test_a_statement_takes_the_place_of_another():
 )
 def test_what_cannot_be_stated_is_refused(text, why):
     with pytest.raises(UsageError) as refusal:
-        surgeon.edit(unknown(), State.parse(text))
+        surgeon.edit(unknown(), StateTensor.parse(text))
     assert why in str(refusal.value)
