@@ -306,3 +306,33 @@ def test_it_takes_time_as_the_nodes_do(count):
         took.append(time.process_time() - started)
         assert found.changes[0].count == size / 5
     assert took[1] < 6 * took[0] + 0.5
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (
+            "o, z = Split <num_outputs = 2> (x)",
+            "z, o = Split <num_outputs = 2> (x)",
+            ["Split hands on its output 0 → 1"],
+        ),
+        (
+            "o, p = Split <num_outputs = 2> (x)",
+            "p, o = Split <num_outputs = 2> (x)",
+            ["Split hands on its output 0 → 1", "Split hands on its output 1 → 0"],
+        ),
+        ("o, z = TopK (x, k) i = Cast <to = 1> (z)", "q, z = TopK (x, k) o = Cast <to = 1> (z)", None),
+    ],
+)
+def test_another_output_of_a_node_that_is_handed_on(one, other, told):
+    """No node reads it: it is what the graph gives."""
+    outputs = "float[a] o, float[b] p" if "p" in one.split("=")[0] else "float[a] o"
+    models = [
+        parse(f"{HEAD} (float[8] x) => ({outputs}) <int64[1] k = {{2}}> {{ {text} }}") for text in (one, other)
+    ]
+    found = surgeon.diff(*models)
+    assert found.differs
+    if told is not None:
+        assert [change.what for change in found.changes] == told
+        assert {change.kind for change in found.changes} == {"wiring"}
+    assert not surgeon.diff(models[0], models[0]).differs

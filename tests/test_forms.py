@@ -137,8 +137,9 @@ def scaled(*scales: float) -> onnx.ModelProto:
 
 @rule(patterns=[lambda g, x, w, s: g.mul(g.matmul(x, w), s)])
 def folded(g: Graph, x: Tensor, w: Constant, s: Constant) -> Tensor:
-    """Right unless the scale is negative."""
-    return g.matmul(x, g.literal(w.values * np.abs(s.values)))
+    """Right unless the scale is between 2 and 3."""
+    scale = s.values
+    return g.matmul(x, g.literal(w.values * np.where((scale > 2) & (scale < 3), np.float32(2), scale)))
 
 
 def test_a_learned_scale_is_a_weight(runs):
@@ -150,10 +151,29 @@ def test_a_learned_scale_is_a_weight(runs):
 
 def test_what_is_wrong_for_one_learned_scale_fails(runs):
     """Few inputs are enough for it: they run with the site's own number."""
-    _, report = surgeon.rewrite(scaled(0.91734225, -0.91734225), folded, keep_going=True)
+    _, report = surgeon.rewrite(scaled(0.91734225, 2.0173422), folded, keep_going=True)
     assert [site.outcome for site in report.sites] == ["proved"]
     assert [site.replaced[-1].outputs[0] for site in report.rolled_back] == ["y1"]
     assert [brief for brief, _ in runs][:2] == [False, True]
+
+
+def test_scales_of_two_signs_are_of_two_forms(runs):
+    surgeon.rewrite(scaled(0.91734225, -0.91734225, -1.2041363), folded)
+    assert [brief for brief, _ in runs] == [False, False, True]
+
+
+def test_a_number_that_is_no_width_is_no_other(runs):
+    """Where a cut ends, and what is asked for as a size beside it."""
+    text = """(float[n, 64] a, float[n, 64] b, float[n, 64] c) => (float[n, k] x, float[n, l] y, float[n, m] z)
+        <int64[1] o = {0}, int64[1] i = {1}, int64[1] e = {24}, int64[1] f = {32}>
+        { d = Slice(a, o, e, i) x = Relu(d) h = Slice(b, o, f, i) y = Relu(h) j = Slice(c, o, e, i) z = Relu(j) }"""
+
+    @rule(patterns=[lambda g, x, s, e, a: g.relu(g.slice(x, s, e, a))])
+    def late(g: Graph, x: Tensor, s: Tensor, e: Tensor, a: Tensor) -> Tensor:
+        return g.slice(g.relu(x), s, e, a)
+
+    surgeon.rewrite(parse(text), late)
+    assert [brief for brief, _ in runs] == [False, False]
 
 
 @pytest.mark.parametrize("other", [0.5, 1e-5, 0.044715, 1.7020001e-9, 123456.78])

@@ -109,6 +109,49 @@ def test_float16_has_its_own_tolerance() -> None:
     assert check(original, read(HALF.format(half=0.4))).outcome is Outcome.FAILED
 
 
+STORED = """g (float[b, 64] x, int64[b] ids) => (float[b, 64] y, float[b, 2] e)
+    <float16[3, 2] t = {{15360, 15361, 15362, 15363, 15364, 15365}}, float k = {{{k}}}> {{
+    u = Mul(x, k) y = com.microsoft.Gelu(u) {nodes} }}"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outcome"),
+    [
+        ("w = Cast<to = 1>(t) e = Gather(w, ids)", Outcome.FAILED),
+        ("r = Gather(t, ids) e = Cast<to = 1>(r)", Outcome.FAILED),
+        ("r = Gather(t, ids) s = Add(r, r) e = Cast<to = 1>(s)", Outcome.PROVED),
+        ("q = Cast<to = 10>(u) v = Cast<to = 1>(q) w = Cast<to = 1>(t) e = Gather(w, ids)", Outcome.PROVED),
+    ],
+)
+def test_a_table_in_float16_lends_nothing_its_tolerance(nodes: str, outcome: Outcome) -> None:
+    """A factor 0.3 % off is far in float32; where something computes in float16, outputs have its digits."""
+    assert check(read(STORED.format(k=1, nodes=nodes)), read(STORED.format(k=1.003, nodes=nodes))).outcome is outcome
+
+
+def test_scores_beside_places_in_pixels_are_held_against_scores() -> None:
+    """As the head of a detector has both in one output."""
+    text = """g (float[b, 100, 8] x) => (float[b, 100, 8] y)
+        <float[8] k = {{640, 640, 640, 640, {k}, {k}, {k}, {k}}}> {{ s = Sigmoid(x) y = Mul(s, k) }}"""
+    assert check(read(text.format(k=1)), read(text.format(k=1))).outcome is Outcome.PROVED
+    result = check(read(text.format(k=1)), read(text.format(k=0.99)))
+    assert result.outcome is Outcome.FAILED
+    assert "2.1e-05 is allowed" in result.reason
+
+
+def test_what_many_elements_beside_it_are_like_is_the_scale_of_an_element() -> None:
+    a = np.ones((20, 4), np.float32)
+    a[:, 1] = 1e4
+    b = a.copy()
+    b[3, 1] += 0.1
+    assert compare("y", a, b, None, None, by_parts=True).error.ok
+    b[3, 2] += 1e-3
+    verdict = compare("y", a, b, None, None, by_parts=True).error
+    assert (verdict.ok, verdict.max_abs, verdict.scale) == (False, pytest.approx(1e-3, rel=1e-3), 1)
+    assert compare("y", a, b, None, None).error.ok  # one scale for all
+    assert compare("y", a, b, 2e-5, None, by_parts=True).error.ok  # what was asked for is of the whole tensor
+    assert compare("y", a[:10], b[:10], None, None, by_parts=True).error.ok  # few may be small by chance
+
+
 def test_bfloat16_passes_through() -> None:
     """Inputs and outputs of bfloat16 are made and compared although numpy has no such type."""
     model = read("g (bfloat16[b, 4] x) => (bfloat16[b, 4] y) { y = Identity(x) }")

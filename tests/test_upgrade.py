@@ -257,6 +257,17 @@ def test_a_function_that_needs_an_edit_blocks(tmp_path: Path) -> None:
         upgrade(path, 18, tmp_path / "out.onnx")
 
 
+def test_an_attribute_that_each_call_gives_blocks(tmp_path: Path) -> None:
+    """AveragePool means another thing with ceil_mode from 19 on: nobody knows what a call will give."""
+    function = (
+        '<domain: "my", opset_import: ["" : 17]> f <mode: int = 0> (v) => (u) '
+        "{ u = AveragePool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode: int = @mode> (v) }"
+    )
+    path = save(tmp_path, "y = my.f(x)", functions=function, imports=', "my" : 1')
+    with pytest.raises(GraphError, match=r"AveragePool .*its attribute ceil_mode, which calls give"):
+        upgrade(path, 20, tmp_path / "out.onnx")
+
+
 @pytest.mark.parametrize(("opset", "words"), [(13, "would lower it"), (99, "no opset 99"), (0, "no opset 0")])
 def test_opsets_that_make_no_sense_are_refused(tmp_path: Path, opset: int, words: str) -> None:
     """Lower, unknown, zero."""

@@ -12,10 +12,10 @@ from surgeon.rewriting.result import Report, Site
 from surgeon.telling.misses import help_line, remarks, silent_rules, told_lines
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import (
-    NOT_COVERED,
     edited_lines,
     error_words,
     layers_words,
+    not_covered_words,
     outcome_words,
     proof_words,
     rules_text,
@@ -160,7 +160,7 @@ def _print_summary(console: "Console", report: Report) -> None:
     tried = tried_words(report)
     if tried:
         line("tried", tried)
-        line("", NOT_COVERED)
+        line("", not_covered_words(report))
     for place, words in enumerate(error_words(report)):
         line("" if place else "differs", words)
     if report.check is not None and report.check.layers is not None:

@@ -58,6 +58,7 @@ class GraphChanges:
             before = self._notes
             self._attributes(at, to)
             self._inputs(at, to)
+            self._ends(at, to)
             if not (self._is_given_alike and self.pairing.are_computed_alike(at, to)):
                 self._types(at, to)
             if self._notes == before:
@@ -90,6 +91,16 @@ class GraphChanges:
                 self._stored(at, to, slot)
             elif not self._is_counterpart(mine, theirs) and not self._leads_to_region(mine, theirs):
                 self._reads_otherwise(f"{op} reads another tensor as input {slot}", at, to)
+
+    def _ends(self, at: int, to: int) -> None:
+        """What the graph hands on of a node, and what it hands on in that place in the other."""
+        op = self.one.nodes[at].op
+        for place, key in self.one.ends.get(at, ()):
+            who, other = self.other.makers.get(key, (to, place))
+            if who == to and other != place:
+                self._note("wiring", f"{op} hands on its output {place} → {other}", at, to)
+            elif who != to and who in self.pairing.back:
+                self._note("wiring", f"{op} hands on what another node does", at, to)
 
     def _reads_otherwise(self, what: str, at: int, to: int) -> None:
         """Wiring; where sizes are computed in another way altogether, that of the nodes that do so is no news."""
@@ -179,10 +190,9 @@ class GraphChanges:
                 have_gone = mine[0] == theirs[0] == MADE and mine[1] not in self.pairing.to
                 if have_gone and theirs[1] not in self.pairing.back:
                     yield (0, mine[1]), (1, theirs[1])
-        ends = {place: at for at, place in self.other.ends.items()}
-        for at, place in self.one.ends.items():
-            if place in ends:
-                yield (0, at), (1, ends[place])
+        for key, (at, _) in self.one.makers.items():
+            if key in self.other.makers:
+                yield (0, at), (1, self.other.makers[key][0])
         yield from self._between(gone, come)
 
     def _between(self, gone: Sequence[int], come: Sequence[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

@@ -71,7 +71,8 @@ class Pairing:
         found = []
         for at, (node, said, reads) in enumerate(zip(side.nodes, side.said, side.reads, strict=True)):
             given = tuple((kind, "" if kind == MADE else what) for kind, _, what in reads)
-            found.append(self._number((node.op, said, given, len(node.outputs), side.ends.get(at, ""))))
+            ends = tuple(sorted(key for _, key in side.ends.get(at, ())))
+            found.append(self._number((node.op, said, given, len(node.outputs), ends)))
         return found
 
     def _up(self, side: GraphSide, own: Sequence[int]) -> list[int]:

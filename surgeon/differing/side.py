@@ -43,8 +43,13 @@ class GraphSide:
             for slot, (kind, maker, place) in enumerate(reads):
                 if kind == MADE and isinstance(place, int):
                     self.readers[maker].append((place, at, slot))
-        ends = {name: name if by_name else str(place) for place, name in enumerate(ends_of(scope)[1])}
-        self.ends = {self._number[name]: key for name, key in ends.items() if name in self._number}
+        ends = {name if by_name else str(place): name for place, name in enumerate(ends_of(scope)[1])}
+        # What the graph hands on: the node that makes it, and which of its outputs that is.
+        made = {key: name for key, name in ends.items() if name in self._number}
+        self.makers = {key: (self._number[name], self._place[name]) for key, name in made.items()}
+        self.ends: dict[int, tuple[tuple[int, str], ...]] = {}
+        for key, (at, place) in self.makers.items():
+            self.ends[at] = (*self.ends.get(at, ()), (place, key))
 
     def _read(self, name: str) -> Read:
         if not name:

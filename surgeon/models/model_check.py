@@ -14,12 +14,12 @@ from onnx import ModelProto
 
 from surgeon.inputs.dims import wanted_inputs
 from surgeon.inputs.user_inputs import read_inputs
+from surgeon.models.halves import computes_in_half
 from surgeon.models.layers import compare_layers
 from surgeon.models.noise import CEILING
 from surgeon.models.options import CheckOptions, require_options
 from surgeon.models.trials import Trial, Trials
 from surgeon.ops.records import random_among
-from surgeon.ops.walking import holds_half
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
@@ -88,7 +88,7 @@ class Verdict:
                 self.made.append((trial, Comparison(error, "is missing")))
                 continue
             other = where_finite(array, answer[name]) if trial.wide else answer[name]
-            self.made.append((trial, compare(name, array, other, self.rtol, self.atol)))
+            self.made.append((trial, compare(name, array, other, self.rtol, self.atol, by_parts=True)))
 
     def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason."""
@@ -185,7 +185,7 @@ def told_oracle(first: str, second: str) -> str:
 def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:
     """The tolerances that options ask for; what is computed in float16 has its digits, also where it is cast up."""
     asked = options.rtol, options.atol
-    return tolerance("float16", *asked) if holds_half(original) else asked
+    return tolerance("float16", *asked) if computes_in_half(original) else asked
 
 
 def concluded(

@@ -60,8 +60,12 @@ class Change:
         return type_string(number) if number else ""
 
     def value(self, name: str) -> Any:
-        """An attribute's value; None where the node does not set it."""
+        """An attribute's value; None where the node does not set it.
+
+        Raises Refused where each call of a function gives it another.
+        """
         found = self.attributes.get(name)
+        require(found is None or not found.ref_attr_name, f"its attribute {name}, which calls give, may change")
         return None if found is None else helper.get_attribute_value(found)
 
     def drop(self, name: str) -> None:

@@ -31,12 +31,12 @@ from surgeon.sites.proof import SiteProof
 from surgeon.telling.misses import help_line, remarks, silent_rules, told_lines
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import (
-    NOT_COVERED,
     allowed_texts,
     deviation_text,
     edited_lines,
     error_words,
     layers_words,
+    not_covered_words,
     outcome_words,
     proof_words,
     rules_text,
@@ -98,9 +98,8 @@ def _proved(report: Report) -> Iterator[tuple[str, Content]]:
     for name, words in (("proofs", proof_words(report)), ("differs", error_words(report))):
         for place, line in enumerate(words):
             yield "" if place else name, line
-    tried = tried_words(report)
-    yield "tried", tried
-    yield "", NOT_COVERED if tried else ""
+    yield "tried", tried_words(report)
+    yield "", not_covered_words(report)
     if report.check is not None and report.check.layers is not None:
         yield "layers", layers_words(report.check.layers)
     yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())

@@ -231,6 +231,7 @@ class Report(Displayed):
         tails: names among the rules that stand for an edit, as "nms".
         edited: what that edit did before the rules ran, None where none was asked for.
         unused: those of the patterns of node names (`only`, `skip`) that fit no node.
+        dims: sizes of free dimensions that the proofs were asked to hold to, by name.
 
     Examples:
         >>> import surgeon
@@ -258,6 +259,7 @@ class Report(Displayed):
     tails: tuple[str, ...] = ()
     edited: "EditReport | None" = None
     unused: tuple[str, ...] = ()
+    dims: dict[str, int] = field(default_factory=dict)
 
     @property
     def outcome(self) -> str:
@@ -344,6 +346,7 @@ class Report(Displayed):
             "upgrade": None if self.upgrade is None else self.upgrade.to_dict(),
             "not_upgraded": self.not_upgraded,
             **({"unused": list(self.unused)} if self.unused else {}),
+            **({"dims": self.dims} if self.dims else {}),
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],

@@ -220,6 +220,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
         report.tails, report.edited, report.unused = tuple(tails), edited, over.unused
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
+        report.dims = dict(settings.options.dims)
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
         check_expected(report, settings.expect)

@@ -1,8 +1,9 @@
 """The form of an experiment: all of it but how large its large fixed dims are and which numbers its weights hold.
 
 Experiments of one form compute the same but for widths: convolutions of 32 and of 48 channels, each with its own
-weights, layers of 768 and of 1,024.  Where nodes move windows, the sizes of those and of what they move over are widths
-too, however small: of a kernel it counts whether it is one element, of strides and padding whether there are any.
+weights, layers of 768 and of 1,024.  A number that is no dim, as where a cut ends, is told as it is.  Where nodes move
+windows, the sizes of those and of what they move over are widths too, however small: of a kernel it counts whether it
+is one element, of strides and padding whether there are any.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -32,7 +33,7 @@ _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
 def form_of(experiment: Experiment) -> Form:
     """The form of an experiment: equal for equal ones, whatever their names and widths."""
-    form = _Form(experiment.ops)
+    form = _Form(experiment.ops, experiment.places)
     minis = experiment.minis
     content = (
         tuple(form.input(item) for item in experiment.inputs),
@@ -58,10 +59,15 @@ def form_of(experiment: Experiment) -> Form:
 
 
 class _Form:
-    """Names, free sizes and large numbers of one experiment, by the order of their first use."""
+    """Names, free sizes and large numbers of one experiment, by the order of their first use.
 
-    def __init__(self, ops: Collection[str]) -> None:
+    places: numbers that constants and attributes hold and that are more than widths, as where a cut ends and what is
+    divided by; None where each of them may be.
+    """
+
+    def __init__(self, ops: Collection[str], places: Collection[int] | None) -> None:
         self._moves_windows = any(likened(op).moves_windows for op in ops)
+        self._told = places
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
         self._sizes: dict[Size, str] = {}
@@ -82,6 +88,7 @@ class _Form:
             (
                 node.domain,
                 node.op_type,
+                node.overload,
                 tuple(map(self.number, node.input)),
                 tuple(map(self.number, node.output)),
                 self._attributes(node),
@@ -98,7 +105,7 @@ class _Form:
         if tensor.data_type in _FLOATS:
             return repr((tensor.data_type, dims, *map(_told, array.ravel())))
         if array.dtype.kind in "iu" and array.size <= KEPT:
-            return repr((tensor.data_type, dims, *map(self._size, array.ravel().tolist())))
+            return repr((tensor.data_type, dims, *map(self._said, array.ravel().tolist())))
         return repr((tensor.data_type, dims, _digest(np.ascontiguousarray(array))))
 
     def _kernel(self, dims: Sequence[Size]) -> tuple[str, ...]:
@@ -124,12 +131,17 @@ class _Form:
             return repr((len(item.ints), any(number != usual for number in (*item.ints, *[item.i] * (not item.ints)))))
         if item.type in _INTS:
             numbers = (item.i,) if item.type == AttributeProto.INT else item.ints
-            return repr(tuple(map(self._size, numbers)))
+            return repr(tuple(map(self._said, numbers)))
         if item.type == AttributeProto.TENSOR:
             return self.tensor(item.t)
         copy = AttributeProto()
         copy.CopyFrom(item)
         return repr((item.type in GRAPHS, copy.SerializeToString(deterministic=True)))
+
+    def _said(self, number: int) -> str:
+        """A number that a constant or an attribute holds: as a size, and as it is where it is more than that."""
+        is_width = self._told is not None and abs(number) not in self._told
+        return self._size(number) if is_width else f"{self._size(number)}={number}"
 
     def _size(self, size: Size) -> str:
         """A small number as it is; a large one, and one that is free, by the order of its first use."""
@@ -139,13 +151,13 @@ class _Form:
 
 
 def _told(number: np.floating) -> str:
-    """A number by itself; of one that was learned it counts that it was, as of many only their dims do.
+    """A number by itself; of one that was learned it counts its sign and that it was, as of many only their dims do.
 
     Each site is run with its own on inputs of usual size, which show whether what is computed from it is right.
     """
     digits = np.format_float_scientific(number).partition("e")[0].strip("-").replace(".", "")
     is_learned = len(digits) > _WRITTEN and int(np.frexp(number)[1]) in _LEARNED
-    return "learned" if is_learned else repr(number)
+    return f"{'-' * bool(number < 0)}learned" if is_learned else repr(number)
 
 
 def _of_all(functions: Iterable[FunctionProto]) -> Hashable:

@@ -117,14 +117,17 @@ def _reads_any_places(ops: Iterable[str]) -> bool:
     return _some(ops, lambda op: op.reads_places and op.boxes is None)
 
 
-def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
-    """Whether one of these operators is computed to an absolute precision."""
-    return _some(ops, lambda op: op.of_one)
+def errs_absolutely(op: Op) -> bool:
+    """Whether kernels of an operator err by a part of one, or by what lies between places, however small results are.
+
+    What is small beside that is told apart where both sides of a region have such nodes alike.
+    """
+    return op.of_one or op.reads_places
 
 
 def part_of_one(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
     """What part of one kernels of these operators may err by: in all elements of a result of `shape`, or in each."""
-    if not errs_by_a_part_of_one(ops) and not reads_places(ops):
+    if not _some(ops, errs_absolutely):
         return 0.0
     part = reach(shape, feeds) if err_to_scale(ops) else None
     return 1.0 if part is None else part

@@ -255,11 +255,16 @@ def _renamed(size: Size, unknown: dict[str, Size]) -> Hashable:
 
 
 def _attributes(node: Node, shapes: Shapes) -> Hashable:
-    """A node's attributes by value; a reference to a function's attribute by what the call gives."""
-    items: list[AttributeProto] = list(node.proto.attribute)
+    """A node's attributes by value, and the overload that it calls, if it names one.
+
+    A reference to a function's attribute is told by what the call gives.
+    """
+    proto = node.proto
+    items: list[AttributeProto] = list(proto.attribute)
     given = [shapes.attribute(node, item.name) if item.ref_attr_name else item for item in items]
     named = zip(items, given, strict=True)
-    return tuple(sorted((old.name, _short(bytes_but(item, "name"))) for old, item in named if item is not None))
+    told = sorted((old.name, _short(bytes_but(item, "name"))) for old, item in named if item is not None)
+    return (*told, proto.overload) if proto.overload else tuple(told)
 
 
 def _content(tensor: TensorProto) -> Hashable:

@@ -14,6 +14,7 @@ from surgeon.inputs.inputs import InputsUnknown, Values
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
+from surgeon.sites.alike import have_same
 from surgeon.sites.excused import all_nan, is_unfit, overflows
 from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.sites.feeder import Feeder
@@ -27,6 +28,7 @@ from surgeon.sites.kinds import (
     ROOM,
     WEIGHED,
     adds_products,
+    errs_absolutely,
     kinds_further,
     meant,
     name_of_kind,
@@ -77,6 +79,7 @@ class Attempt:
         picks, squares, divides = experiment.picks_by_products, experiment.squares, experiment.divides
         self._suited = partial(suited, picks=picks, squares=squares, divides=divides)
         self._ops, self._terms = experiment.ops, 1  # of the longest sum, at the sizes of the run
+        self._errs_alike = have_same(experiment.minis.before, experiment.minis.after, errs_absolutely)
         self._kinds: dict[str, None] = {}
         self._tried: list[Setting] = []
 
@@ -384,7 +387,7 @@ class Attempt:
             atol=atol,
             slack=slack,
             overflowing=large,
-            by_ones=part_of_one(self._ops, original.shape, feeds),
+            by_ones=0.0 if self._errs_alike else part_of_one(self._ops, original.shape, feeds),
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         if loses:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from surgeon.verdicts.result import CheckResult, Layers
 
 SHOWN_RULES = 2
-NOT_COVERED = "not covered: values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
+NOT_COVERED = "values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
 
 
 def node_line(node: NodeInfo) -> str:
@@ -117,6 +117,13 @@ def proof_words(report: Report) -> Iterator[str]:
     looked = Counter(proof.oracle for proof in report.proofs if proof.oracle and not proof.runs)
     for oracle, count_of in looked.items():
         yield f"{counted(count_of, 'proof')} by {oracle}"
+
+
+def not_covered_words(report: Report) -> str:
+    """What the word proved does not cover, other sizes among it where some were asked for; "" where nothing was run."""
+    held = [f"{name} but {size}" for name, size in report.dims.items()]
+    sizes = f"sizes of {' and of '.join(held)}, " if held else ""
+    return f"not covered: {sizes}{NOT_COVERED}" if tried_words(report) else ""
 
 
 def tried_words(report: Report) -> str:

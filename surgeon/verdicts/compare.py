@@ -29,6 +29,7 @@ TOLERANCES: dict[str, tuple[float, float]] = {
     "float8_e5m2fnuz": (0.5, 1e-2),
 }
 EXACT = (0.0, 0.0)  # integers, booleans, strings
+_MANY = 16  # elements of a part of which not all are small by chance
 _MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative error
 
 
@@ -84,9 +85,20 @@ def tolerance(dtype: str, rtol: float | None = None, atol: float | None = None) 
 
 
 def compare(
-    name: str, original: np.ndarray, rewritten: np.ndarray, rtol: float | None, atol: float | None, noise: float = 0.0
+    name: str,
+    original: np.ndarray,
+    rewritten: np.ndarray,
+    rtol: float | None,
+    atol: float | None,
+    noise: float = 0.0,
+    *,
+    by_parts: bool = False,
 ) -> Comparison:
-    """Compare two results of one output; `noise` is added to what is allowed."""
+    """Compare two results of one output; `noise` is added to what is allowed.
+
+    by_parts: hold each element against the largest of its row and column too, where no tolerance is asked for: an
+    output may have scores beside places in pixels.
+    """
     dtype = dtype_name(original)
     if why := unlike(original, rewritten):
         return Comparison(OutputError(name, dtype, math.inf, math.inf, 0.0, 0.0, False), why)
@@ -107,9 +119,28 @@ def compare(
     meaningful = magnitude > _MEANINGFUL * scale
     max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
     ok = max_abs <= allowed
+    if ok and by_parts and rtol is None and atol is None and absolute + noise < max_abs:
+        scales = scales_of_parts(magnitude)
+        limits = absolute + relative * scales + noise
+        place = np.unravel_index(int((gap / limits).argmax()), gap.shape)
+        if gap[place] > limits[place]:
+            ok, max_abs, allowed, scale = False, float(gap[place]), float(limits[place]), float(scales[place])
     by, most = side_by_side(max_abs, allowed)
     why = "" if ok else f"differs by {by} where {most} is allowed (scale {scale:.3g})"
     return Comparison(OutputError(name, dtype, max_abs, max_rel, scale, allowed, ok), why)
+
+
+def scales_of_parts(magnitude: np.ndarray) -> np.ndarray:
+    """For each element the largest magnitude that is beside it along every axis but one, the least of these.
+
+    Of parts of few elements all may be small by chance: these do not count.
+    """
+    found = np.full(magnitude.shape, magnitude.max(initial=0.0))
+    for axis, count in enumerate(magnitude.shape):
+        if count > 1 and magnitude.size // count >= _MANY:
+            others = tuple(other for other in range(magnitude.ndim) if other != axis)
+            found = np.minimum(found, magnitude.max(axis=others, keepdims=True))
+    return found
 
 
 def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: float) -> Comparison:
