@@ -55,6 +55,14 @@ def test_sizes_that_are_refused_together_are_tried_one_by_one():
     assert not [*sizes.apart(Setting({"b": 0, "s": 0}, {}), first)], "kernels answer anything beside what is empty"
 
 
+def test_a_small_dim_stays_where_a_number_is_some_of_it():
+    """Two heads of 12 beside a width of 24: of 7 they would be no longer as wide as is said."""
+    inputs = (Input("x", (symbol("n"), 9, 12)),)
+    for number, small in ((24, [9]), (25, [9, 12])):
+        sizes = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions(), pinned=frozenset({number})), {})
+        assert sizes._small == small, "dims that may be made smaller"
+
+
 def test_what_the_user_chose_stays():
     assert all(sizes["b"] == 5 for sizes in further("b", "s", chosen={"b": 5}))
 

@@ -125,6 +125,45 @@ def test_two_nodes_that_do_the_same_are_one_input(monkeypatch):
     assert [leaf.tensor for leaf in cut.leaves.values()] == ["s"]
 
 
+def test_what_is_reshaped_and_what_it_is_reshaped_from_are_one_input(monkeypatch):
+    """Rules look through reshapes, those that stay among them: what they read then must be what it was."""
+
+    @rule(patterns=[lambda g, x, y: g.relu(g.sub(x, y))])
+    def nothing(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+        return g.mul(x, 0.0)
+
+    text = """(float[n] x) => (float[n] y) <int64[1] flat = {-1}, int64[1] front = {0}>
+        { s = Sin(x) a = Unsqueeze(s, front) b = Reshape(a, flat) d = Sub(s, b) r = Relu(d) y = Neg(r) }"""
+    report, (cut,) = proofs_of(parse(text), nothing, monkeypatch)
+    assert report.outcome == "proved", report.rolled_back
+    assert [node.op for node in cut.prefix] == ["Unsqueeze", "Reshape"]
+    assert [leaf.tensor for leaf in cut.leaves.values()] == ["s"]
+
+
+def test_shapes_that_the_source_states_are_held_to():
+    """Where x has one row and the table has many, the sum would be spread, which the source says it never is."""
+
+    @rule(patterns=[lambda g, x, t: g.relu(g.mul(x, t))])
+    def of_as_many(g: Graph, x: Tensor, t: Tensor) -> Tensor:
+        rows = g.slice(g.shape(x), [0], [1], [0])
+        return g.slice(g.max(g.mul(x, t), 0.0), [0], rows, [0])
+
+    text = "(float[n, 4] x, float[m, 4] t) => (float[{rows}, 4] y) {{ a = Mul(x, t) y = Relu(a) }}"
+    _, report = surgeon.rewrite(parse(text.format(rows="n")), of_as_many, keep_going=True)
+    assert report.outcome == "proved"
+    _, report = surgeon.rewrite(parse(text.format(rows="k")), of_as_many, keep_going=True)
+    assert report.outcome == "failed"
+
+
+def test_what_is_cut_from_the_end_by_no_rows_is_not_held_against_a_rule():
+    """x[:-m] is nothing for an m of 0; the source states that it has the other rows."""
+    text = """(float[b, n, 4] x, float[b, m, 4] t) => (float[b, n, 4] y, float[b, m, 4] z)
+        <int64[1] nil = {0}, int64[1] one = {1}> { c = Concat<axis = 1>(x, t) s = Shape<start = 1, end = 2>(t)
+        e = Neg(s) p = Slice(c, nil, e, one) y = Relu(p) z = Neg(t) }"""
+    _, report = surgeon.rewrite(parse(text), "joined_parts")
+    assert report.outcome == "proved"
+
+
 def test_several_sizes_one_among_them(monkeypatch):
     """Free dimensions take several small sizes, and those of --dim."""
     model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")

@@ -8,16 +8,17 @@ from surgeon.indexing.scope import qualified
 from surgeon.ops.record import Op
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import bytes_but, graphs_of, nodes_of
+from surgeon.sites.experiment import MiniModels
 
 
-def have_same(first: ModelProto, second: ModelProto, is_meant: Callable[[Op], bool]) -> bool:
-    """Whether the nodes of two models whose operators are meant are the same ones, of the same inputs.
+def have_same(minis: MiniModels, is_meant: Callable[[Op], bool]) -> bool:
+    """Whether the nodes of both sides whose operators are meant are the same ones, of the same inputs.
 
-    Inputs of the models are the same that have one name, weights that have the same bytes.  Nothing is said of nodes
-    inside of bodies and functions.
+    Inputs are the same that have one name, weights that have the same bytes.  Nothing is said of nodes inside of
+    bodies and functions.
     """
     numbers: dict[Hashable, int] = {}
-    told = [_numbered(model, is_meant, numbers) for model in (first, second)]
+    told = [_numbered(model, is_meant, numbers) for model in (minis.before, minis.after)]
     return None not in told and told[0] == told[1]
 
 

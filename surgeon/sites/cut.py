@@ -6,6 +6,7 @@ node: the matcher takes two equal nodes for one, and so must the proof.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +19,7 @@ from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.records import LOOKUPS, RANDOM, TRANSPARENT
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import GRAPHS, free_names
+from surgeon.ops.walking import GRAPHS, free_names, unused
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size
@@ -26,7 +27,7 @@ from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
 from surgeon.sites.told_sizes import told_size
-from surgeon.sites.value_numbering import Key, Twins
+from surgeon.sites.value_numbering import Key, Twins, regrouped_from
 
 SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
 MOST_NODES = 96  # beside the region's own
@@ -73,9 +74,7 @@ class Cut:
         self._own = {name for node in region.before for name in node.outputs if name}
         self._inside = set(region.before)
         self._inside.update(self._between())
-        for node in self._inside:
-            self._taken.update(name for name in node.outputs if name)
-        for node in region.after:
+        for node in (*self._inside, *region.after):
             self._taken.update(name for name in node.outputs if name)
         made = {self.key(node.scope, name) for node in self._inside for name in node.outputs if name}
         for scope, name in self._read_by_region():
@@ -83,10 +82,10 @@ class Cut:
             if key not in made:
                 self._reach(scope, name)
         for _ in range(DEPTH):
-            twins = list(self._twins())
-            if not twins:
+            alike = [*self._twins(), *self._regrouped()]
+            if not alike:
                 break
-            for leaf in twins:
+            for leaf in alike:
                 self._go_back(leaf)
         for _ in range(self.depth):
             for leaf in [leaf for leaf in self.leaves.values() if self._follows(leaf)]:
@@ -340,6 +339,13 @@ class Cut:
                 if any(self._alike.are_equal((leaf.scope, leaf.tensor), (x.scope, x.tensor)) for x in others):
                     yield leaf
 
+    def _regrouped(self) -> list[Leaf]:
+        """Leaves that hold the elements of another behind reshapes, through which rules look."""
+        leaves = self.leaves.items()
+        behind = {key: self.key(*regrouped_from(self.origin, leaf.scope, leaf.tensor)) for key, leaf in leaves}
+        shared = Counter(behind.values())
+        return [leaf for key, leaf in leaves if behind[key] != key and shared[behind[key]] > 1]
+
     def _take_constant(self, scope: Scope, name: str, key: Key) -> bool:
         """Take in a constant by its value; a large weight becomes a leaf."""
         origin, home = self.origin, self.origin.scope(scope)
@@ -366,10 +372,7 @@ class Cut:
         return True
 
     def _fresh(self, stem: str) -> str:
-        name, number = stem, 0
-        while name in self._taken:
-            number += 1
-            name = f"{stem}_{number}"
+        name = unused(stem, self._taken)
         self._taken.add(name)
         return name
 

@@ -10,7 +10,7 @@ from onnx import AttributeProto, TensorProto
 
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.ops.records import TRANSPARENT
+from surgeon.ops.records import REGROUPING, TRANSPARENT
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import bytes_but
 from surgeon.shapes.facts import UNKNOWN, WHOLE, Facts, Values, is_unknown
@@ -20,6 +20,7 @@ from surgeon.sites.cut import EXACT, SMALL, Cut
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
+from surgeon.sites.value_numbering import regrouped_from
 
 Signature = int  # regions with the same one are equal; good for the `Signatures` that gave it
 _ABSENT, _END = "", None  # stand between the names of tensors: an input that is left out, the end of a list
@@ -80,7 +81,15 @@ class Signatures:
                     return None
                 ops.add(maker.op)
             told.append(facts)
-        return tuple(told)
+        return None if self._are_regrouped(source, names) else tuple(told)
+
+    def _are_regrouped(self, source: Scope, names: Sequence[str]) -> bool:
+        """Whether one of these tensors has the elements of another, or of what another has them of."""
+        makers = [self._origin.producer(source, name) for name in names]
+        if not any(found is not None and found[1].op in REGROUPING for found in makers):
+            return False
+        behind = [regrouped_from(self._origin, source, name) for name in dict.fromkeys(names)]
+        return len(set(behind)) < len(behind)
 
     def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
         """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
@@ -158,6 +167,7 @@ class Signatures:
             if found is not None:
                 goes_back = found[1].op in TRANSPARENT or found[1].op in ops
                 ops.add(found[1].op)
+        goes_back = goes_back or self._are_regrouped(source, names)
         return tuple(told), self._above(region, names, shapes, unknown) if goes_back else None
 
     def _told(

@@ -62,26 +62,22 @@ class Attempt:
     ) -> None:
         self._once, self._note_down, self._agreed, self._is_empty = once, note, 0, False
         self._suspect: tuple[Values, int] | None = None  # what failed last: where it fails again, the rest is not run
-        self._at: Setting | None = None  # the sizes of the run
+        self._at: Setting | None = None
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
-        self.worst: dict[str, TensorError] = {}
-        self.runs = 0
+        self.worst, self.runs, self.refusal = dict[str, TensorError](), 0, ""
         self.is_of_weights = False  # it fails for other weights than the usual ones alone
-        self.refusal = ""
-        self._telling: set[str] = set()
+        self._telling = set[str]()
         self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
         self._doubted: TensorError | None = None  # by a kernel that errs where the original runs
         self._ran_at: Setting | None = None  # all kinds of inputs
-        self._tells = False  # some run was at sizes other than 1
-        self._rounds = False  # some output is of integers, made of floats
+        self._tells, self._rounds = False, False  # a run at sizes other than 1; an output of integers, made of floats
         picks, squares, divides = experiment.picks_by_products, experiment.squares, experiment.divides
         self._suited = partial(suited, picks=picks, squares=squares, divides=divides)
         self._ops, self._terms = experiment.ops, 1  # of the longest sum, at the sizes of the run
-        self._errs_alike = have_same(experiment.minis.before, experiment.minis.after, errs_absolutely)
-        self._kinds: dict[str, None] = {}
-        self._tried: list[Setting] = []
+        self._errs_alike = have_same(experiment.minis, errs_absolutely)
+        self._kinds, self._tried = dict[str, None](), list[Setting]()
 
     @property
     def is_refused(self) -> bool:
@@ -115,9 +111,8 @@ class Attempt:
             return Outcome.UNPROVED, error.reason
 
     def _judged(self) -> tuple[Outcome, str]:
-        minis = self.experiment.minis
+        minis, bodies = self.experiment.minis, self.experiment.bodies_before
         self._feeder = Feeder(self.experiment)
-        bodies = self.experiment.bodies_before
         self._note(ORIGINAL)
         try:
             first = self._oracle(minis.before, bodies)
@@ -156,10 +151,8 @@ class Attempt:
             why = "the original nodes run where all free dims are 1, and at no other sizes tried"
             return Outcome.UNPROVED, f"{why}{self._cure()}"
         if self.experiment.inputs and not self._telling:
-            return (
-                Outcome.UNPROVED,
-                "no output tells anything: empty, NaN, or lost in rounding wherever it was computed",
-            )
+            why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
+            return Outcome.UNPROVED, why
         if self._doubted is not None:
             return Outcome.UNPROVED, as_doubted(self._doubted, self.against)
         lost = [error for name, error in self._noisy.items() if name not in self._telling]
@@ -300,8 +293,8 @@ class Attempt:
         except SessionError as error:
             self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
             return ""
-        if values in (Values.COUNTS, Values.OUT_OF_ROLE) and not self._fits(original):
-            return ""  # the rule may stand on the shapes that the source states
+        if (self._is_empty or values in (Values.COUNTS, Values.OUT_OF_ROLE)) and not self._fits(original):
+            return ""  # the rule may stand on the shapes that the source states, which x[:-0] has not
         if not self.runs:
             again = self._first.run(feeds)
             for name, answer in original.items():
@@ -318,6 +311,10 @@ class Attempt:
             if not self._fits(original) or (self._is_empty and not is_unfit(self.experiment, self._at, error.node)):
                 return ""  # kernels differ in whether they take sizes that do not fit, and tensors without elements
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
+        common = original.keys() & rewritten.keys()
+        if any(rewritten[name].shape != original[name].shape for name in common) and not self._fits(original):
+            self.runs -= 1
+            return ""  # where the original is spread to another shape than the source states, the rule need not be
         exact, large = self._exact(feeds), self._feeder.overflows(values, turn)
         for name, answer in original.items():
             if name not in rewritten:

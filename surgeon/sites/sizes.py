@@ -42,6 +42,7 @@ ROUND, EVEN = 8, 16  # of free dims: what fits registers, blocks and heads, as 3
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 _HALVES = ((ROUND, EVEN), (EVEN, ROUND))  # of dims in turn, so that one is half of the next, and each of either size
 MOST_BESIDE = 3  # such constants
+MOST_TIMES = 256  # a small dim that a number may be spoken of as: heads of a size
 MOST_SUMS = 2  # of free dims, that are made a round size
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
 _Given: TypeAlias = Mapping[str, int]
@@ -68,7 +69,7 @@ class Sizes:
         fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
         may_shrink = [size for size in fixed if size not in self._pinned and not is_spoken_of(size, self._pinned)]
         self._shrinkable = [size for size in may_shrink if size > KEPT]
-        self._small = [size for size in may_shrink if size <= KEPT]
+        self._small = [size for size in may_shrink if size <= KEPT and not _is_factor(size, self._pinned)]
 
     def groups(self) -> Iterator[list["Setting"]]:
         """Groups of settings; a later group is for a region that runs at none of the former.
@@ -353,6 +354,11 @@ class Sizes:
 def is_spoken_of(size: int, pinned: Iterable[int]) -> bool:
     """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
     return any(size % part == 0 and part >= LEAST_PART for part in pinned if 0 < size <= part * MOST_PARTS)
+
+
+def _is_factor(size: int, pinned: Iterable[int]) -> bool:
+    """Whether a constant or an attribute speaks of several times a dim: of the width of heads of that size."""
+    return any(number % size == 0 for number in pinned if size < number <= size * MOST_TIMES)
 
 
 class Setting:

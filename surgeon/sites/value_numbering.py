@@ -3,13 +3,23 @@
 from collections.abc import Callable, Collection, Sequence
 
 from surgeon.indexing.constants import Value
-from surgeon.indexing.equality import are_equal, repeats
+from surgeon.indexing.equality import DEPTH, are_equal, repeats
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope
-from surgeon.ops.records import TRANSPARENT
+from surgeon.ops.records import REGROUPING, TRANSPARENT
 
 Key = tuple[int, str]  # a tensor of the source: the scope that makes it, by id, and its name
 Tensor = tuple[Scope, str]
+
+
+def regrouped_from(origin: Origin, scope: Scope, name: str) -> Tensor:
+    """The tensor whose elements one has in their order, behind reshapes; itself where no reshape makes it."""
+    for _ in range(DEPTH):
+        found = origin.producer(scope, name)
+        if found is None or found[1].op not in REGROUPING:
+            break
+        scope, name = found[0], origin.inputs(found[1])[0]
+    return scope, name
 
 
 class Twins:
