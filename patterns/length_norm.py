@@ -18,11 +18,15 @@ DIFFERS = {
 
 
 class Length(Captures):
-    """What is normalised over which axes; inner: a number on its length, outer: one on the result, which is scaled."""
+    """What is normalised over which axes; inner: a number on its length, outer: one on the result, which is scaled.
+
+    floor: the least length; epsilon: what is added to the sum of the squares in its place.
+    """
 
     x: Tensor
     axes: list[int]
-    floor: float
+    floor: float | Any = None
+    epsilon: float | Any = None
     inner: float = 1.0
     outer: float = 1.0
     scale: Tensor | Any = None
@@ -47,6 +51,12 @@ def plain(g: Graph, m: Length) -> Tensor:
     return g.mul(over_length(g, m), m.outer)
 
 
+def rooted(g: Graph, m: Length) -> Tensor:
+    """x / √(Σx² + ε), perhaps times a number and a scale."""
+    normal = g.over_root(m.x, g.add(g.sum_over(g.square(m.x), m.axes), m.epsilon))
+    return g.any_of(g.mul(normal, m.outer, m.scale), g.mul(normal, m.outer), g.mul(normal, m.scale), normal)
+
+
 @rule(patterns=[scaled, plain], conditions=[over_named_axes], differs=DIFFERS)
 def length_norm(g: Graph, m: Length) -> Tensor:
     """Fuse x / max(‖x‖, floor) · √n · scale over the last axes into SimplifiedLayerNormalization.
@@ -55,6 +65,22 @@ def length_norm(g: Graph, m: Length) -> Tensor:
     are in a row, and the floor is at most 1e-6.  What the numbers come to beside √n becomes part of the scale.
     Numerics: rounding only, for rows that are longer than the floor, and for zeros.
     """
+    return by_mean(g, m)
+
+
+@rule(patterns=[rooted], conditions=[over_named_axes])
+def rooted_length_norm(g: Graph, m: Length) -> Tensor:
+    """Fuse x / √(Σx² + ε) over the last axes into SimplifiedLayerNormalization.
+
+    What: the normalisation of queries and keys in models of linear attention (Qwen3-Next, fla), perhaps scaled; n
+    numbers are in a row.  ε becomes ε / n, and 1 / √n part of the scale.
+    Numerics: rounding only.
+    """
+    return by_mean(g, m)
+
+
+def by_mean(g: Graph, m: Length) -> Tensor:
+    """SimplifiedLayerNormalization, which divides by the root of the mean of squares."""
     first = first_axis(m.x, m.axes)
     require(m.x.shape is not None and m.x.dtype is not None, "the shape or the dtype of the input is unknown")
     sizes = m.x.shape[first:]
@@ -66,6 +92,8 @@ def length_norm(g: Graph, m: Length) -> Tensor:
 
 def numbers_of(m: Length, count: int) -> tuple[float, float]:
     """What the result is multiplied with beside a scale, and the ε, where a row has so many numbers."""
+    if m.floor is None:
+        return m.outer / sqrt(count), m.epsilon / count
     require(0 < m.floor / m.inner <= LARGEST_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
     return m.outer / (m.inner * sqrt(count)), (m.floor / m.inner) ** 2 / count
 

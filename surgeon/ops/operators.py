@@ -51,7 +51,8 @@ _ELEMENTWISE = (
     Op("Sqrt", same=True, foldable=True, to_scale=True),
     *each("Cos Exp Log Sin", same=True, foldable=True, of_one=True),
     *each("Celu Elu Mish Selu Softplus Softsign", same=True, of_one=True),
-    *each("Erf Gelu HardSigmoid Sigmoid Swish Tanh", same=True, of_one=True, to_scale=True),
+    *each("Erf Sigmoid Tanh", same=True, foldable=True, of_one=True, to_scale=True),
+    *each("Gelu HardSigmoid Swish", same=True, of_one=True, to_scale=True),
 )  # fmt: skip
 _MOVING = (
     Op("Identity", same=True, moves=(0,), transparent="always", foldable=True, to_scale=True),

@@ -1,12 +1,13 @@
 """length_norm: root mean square normalisation by the length of a row, what is spared and why."""
 
 import pytest
-from surgeon.patterns.length_norm import length_norm
+from surgeon.patterns.length_norm import length_norm, rooted_length_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 5, 16] x) => (float[n, 5, 16] y)"
 CONSTANTS = "float floor = {1e-12}, float four = {4}, float quarter = {0.25}, float three = {3}, float one = {1}"
+CONSTANTS += ", float eps = {1e-6}, float two = {2}, int64[1] last = {-1}, int64[1] middle = {1}, float16 tiny = {17}"
 SCALE = "float[16] g = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}"
 LENGTH = "l = ReduceL2<axes = [-1]>(x) c = Clip(l, floor) d = Div(x, c) "
 
@@ -15,8 +16,18 @@ def graph(body, head=HEAD, opset=17):
     return parse(f'<ir_version: 8, opset_import: ["" : {opset}]> agraph {head} <{CONSTANTS}, {SCALE}> {{ {body} }}')
 
 
+ROOTED = "s = Mul(x, x) l = ReduceSum(s, last) e = Add(l, eps) r = Sqrt(e) i = Reciprocal(r) "
+
+
 # fmt: off
 FIRES = [
+    Case(rooted_length_norm, "a root of squares and an epsilon", graph(f"{ROOTED} y = Mul(x, i)")),
+    Case(rooted_length_norm, "scaled by a number and a weight",
+         graph(f"{ROOTED} n = Mul(x, i) m = Mul(n, three) y = Mul(g, m)")),
+    Case(rooted_length_norm, "divided, and scaled", graph(
+        "s = Pow(x, two) l = ReduceSum(s, last) e = Add(l, eps) r = Sqrt(e) n = Div(x, r) y = Mul(n, g)")),
+    Case(rooted_length_norm, "half precision", graph(
+        f"{ROOTED} y = Mul(x, i)".replace("eps)", "tiny)"), HEAD.replace("float[", "float16["))),
     Case(length_norm, "torch's normalize, times the root of the width",
          graph("l = ReduceL2<axes = [-1]>(x) c = Clip(l, floor) s = Shape(x) e = Expand(c, s) d = Div(x, e) "
                "y = Mul(d, four)")),
@@ -41,6 +52,12 @@ SPARES = [
          model=graph("h = Neg(x) l = ReduceL2<axes = [-1]>(h) c = Clip(l, floor) d = Div(x, c) y = Mul(d, four)")),
     Case(length_norm, "a sum of magnitudes", why="there is no Pow or ReduceL2",
          model=graph(f"{LENGTH} y = Mul(d, four)".replace("ReduceL2", "ReduceL1"))),
+    Case(rooted_length_norm, "a mean", why="there is no ReduceSum",
+         model=graph(f"{ROOTED.replace('ReduceSum', 'ReduceMean')} y = Mul(x, i)", opset=18)),
+    Case(rooted_length_norm, "over another axis", why="the axes must be the last ones",
+         model=graph(f"{ROOTED} y = Mul(x, i)".replace("last)", "middle)"))),
+    Case(rooted_length_norm, "a width that is free", why="sizes of the axes must be known",
+         model=graph(f"{ROOTED} y = Mul(x, i)", "(float[n, 5, w] x) => (float[n, 5, w] y)")),
     Case(length_norm, "a width that is free", why="sizes of the axes must be known",
          model=graph(f"{LENGTH} y = Mul(d, four)", "(float[n, 5, w] x) => (float[n, 5, w] y)")),
 ]
