@@ -2,7 +2,6 @@
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from surgeon.indexing.scope import qualified
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import graphs_of, nodes_of
 
@@ -30,7 +29,7 @@ def _computes(graph: GraphProto) -> bool:
             return True  # what its bodies read is not followed
         if not slots or told.retypes or told.reads_shape:
             continue
-        if not set(slots) <= set(told.moves):
+        if not all(slot in told.moves for slot in slots):
             return True
         half.update(node.output)
     return False
@@ -38,5 +37,4 @@ def _computes(graph: GraphProto) -> bool:
 
 def _rounds(node: NodeProto) -> bool:
     """Whether a node casts to float16."""
-    is_cast = qualified(node.domain, node.op_type) == "Cast"
-    return is_cast and any(item.name == "to" and item.i == _HALF for item in node.attribute)
+    return likened_node(node).retypes and any(item.name == "to" and item.i == _HALF for item in node.attribute)

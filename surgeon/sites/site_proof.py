@@ -373,18 +373,18 @@ class Attempt:
         loses: products of such inputs may overflow; None where they do and it differs, of which nothing is held
         against a rule that differs there.
         """
-        rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
         settled = partial(
             judge,
             name,
             original,
             rewritten,
             exact,
-            rtol=rtol,
-            atol=atol,
-            slack=slack,
+            rtol=self.options.rtol,
+            atol=self.options.atol,
+            slack=self.experiment.slack,
             overflowing=large,
-            by_ones=0.0 if self._errs_alike else part_of_one(self._ops, original.shape, feeds),
+            by_ones=part_of_one(self._ops, original.shape, feeds),
+            errs_alike=self._errs_alike,
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         if loses:

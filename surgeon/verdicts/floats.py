@@ -31,7 +31,7 @@ class Allowed:
     rtol, atol, is_own: the tolerance, and whether it is the user's own.  slack: how far a rule changes numbers on
     purpose.  overflowing: the inputs are finite but large.  summing: how many units in the last place the longest sum
     may err by; adds_up: whether there is one.  by_ones: how far, for all or for each element, kernels err by a part of
-    one.
+    one.  errs_alike: both results come from the same such kernels, so that these errors are no difference.
     """
 
     rtol: float
@@ -42,6 +42,7 @@ class Allowed:
     summing: float = 0.0
     adds_up: bool = False
     by_ones: float | np.ndarray = 0.0
+    errs_alike: bool = False
 
 
 class Floats:
@@ -92,11 +93,15 @@ class Floats:
         slack = asked.slack * (1 + classes.scale)
         rounding = ALLOWANCE * float(self.limits.eps) * classes.usual
         of_class = np.maximum(asked.rtol * classes.scale, rounding) + slack + _below_normal(self.limits)
-        of_one = ALLOWANCE * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
-        found = np.asarray(classes.spread(of_class) + of_one)
+        found = np.asarray(classes.spread(of_class) + (0.0 if asked.errs_alike else self._of_one()))
         if asked.slack or not self._counts():
             return found
         return np.where(self._told_apart(), np.minimum(found, _COUNTED), found)
+
+    def _of_one(self) -> np.ndarray:
+        """What kernels err by that compute to a part of one."""
+        asked = self.asked
+        return ALLOWANCE * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
 
     def _counts(self) -> bool:
         """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
@@ -159,8 +164,8 @@ class Floats:
         """Where the original errs by so much of the largest number that no rounding explains it, and the result too."""
         if self.independent is None or self.asked.overflowing:
             return np.zeros(self.a.shape, np.bool_)
-        largest = self._at(self.magnitude, None)
-        return np.asarray((self.gap_a > _TELLING * largest) & (self.gap > self.allowed) & (largest > 0))
+        largest, by_kernels = self._at(self.magnitude, None), self._of_one() if self.asked.errs_alike else 0.0
+        return np.asarray((self.gap_a > _TELLING * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
 
     def _furthest(self, among: np.ndarray) -> int | None:
         """The element that comes nearest to what is allowed, or is furthest beyond; None where none differs."""

@@ -34,6 +34,7 @@ def judge(
     overflowing: bool = False,
     terms: int = 1,
     by_ones: float | np.ndarray = 0.0,
+    errs_alike: bool = False,
 ) -> TensorError:
     """Judge the rewritten region's result for tensor `name`.
 
@@ -47,7 +48,8 @@ def judge(
 
     `terms` says how many numbers the longest sum of the original adds up.  `by_ones`: above 0 where it holds functions
     that kernels compute to a part of one (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too,
-    or this part of it, for all elements or for each.
+    or this part of it, for all elements or for each.  `errs_alike`: both results come from the same of these, which
+    then make no difference.
 
     A float passes within rtol * scale + noise of the reference, the scale being the largest magnitude of the elements
     like it (`Classes`), or no further from the reference than the original is there.  The noise is the larger of
@@ -71,7 +73,7 @@ def judge(
         relative, absolute = tolerance(dtype, rtol, atol)
         is_own = rtol is not None or atol is not None
         summing = _summing(original.dtype, terms)
-        asked = Allowed(relative, absolute, is_own, slack, overflowing, summing, adds_up=terms > 1, by_ones=by_ones)
+        asked = Allowed(relative, absolute, is_own, slack, overflowing, summing, terms > 1, by_ones, errs_alike)
         return Floats(original, rewritten, reference, movement, asked).judge(name)
 
 
