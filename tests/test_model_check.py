@@ -119,6 +119,7 @@ STORED = """g (float[b, 64] x, int64[b] ids) => (float[b, 64] y, float[b, 2] e)
     [
         ("w = Cast<to = 1>(t) e = Gather(w, ids)", Outcome.FAILED),
         ("r = Gather(t, ids) e = Cast<to = 1>(r)", Outcome.FAILED),
+        ("c = Concat<axis = 0>(t, t) r = Gather(c, ids) e = Cast<to = 1>(r)", Outcome.FAILED),
         ("r = Gather(t, ids) s = Add(r, r) e = Cast<to = 1>(s)", Outcome.PROVED),
         ("q = Cast<to = 10>(u) v = Cast<to = 1>(q) w = Cast<to = 1>(t) e = Gather(w, ids)", Outcome.PROVED),
     ],
