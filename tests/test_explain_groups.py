@@ -7,8 +7,9 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.explaining.explain import NAMED, explanations
-from surgeon.telling.explanations import NEAREST
+from surgeon.explaining.explain import NAMED, Explanation, explanations
+from surgeon.misses.findings import Mismatch
+from surgeon.telling.explanations import NEAREST, explained
 from tests.command_line import run
 from tests.models import graph, opset
 
@@ -109,6 +110,15 @@ def test_each_rule_of_a_group_is_told_by_verbose(tmp_path: Path) -> None:
     assert "  no_op_cast: there is no Cast" in far
     told = [line.split()[0] for line in near.splitlines()[:-1] if line and not line.startswith(" ")]
     assert len(told) + far.count("\n") == len(explanations(NEAR, asked))
+
+
+def test_what_a_search_found_and_a_rule_refused_counts_in_whole() -> None:
+    """It has no nodes that are lacking, so that none are counted."""
+    many = [Explanation(f"rule{at}") for at in range(NAMED)]
+    refused = Mismatch("found", "", "y", "it is too large", "here.py:1", matched=3)
+    *_, near, rest = ["\n".join(lines) for lines in explained([*many, Explanation("found", misses=[refused])])]
+    assert near.startswith("found does not fire; nearest misses:")
+    assert rest.startswith(f"{NAMED} other rules come less near")
 
 
 HEADS = "(float[b, 4, s, 8] q, float[b, 4, t, 8] k, float[b, 4, t, 8] v, float[b, 1, r, t] m) => (float[b, 4, s, 8] y)"

@@ -60,7 +60,8 @@ def _matching(found: Explanation) -> Explanation:
 
 def _weight(found: Explanation) -> float:
     """How much there is of what a rule looks for, where it came nearest: its nodes, and which part they are of all."""
-    return max((miss.matched**2 / miss.total for miss in found.misses if miss.matched), default=0.0)
+    matched = (miss for miss in found.misses if miss.matched)
+    return max((miss.matched**2 / (miss.total or miss.matched) for miss in matched), default=0.0)
 
 
 def _fires_line(found: Explanation) -> str:
