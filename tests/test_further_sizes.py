@@ -107,6 +107,18 @@ def test_a_length_that_is_too_much_beside_the_others_is_tried_beside_small_ones(
     assert {(1025, 2), (2, 1025), (300, 5), (3, 300)} <= {(one.by_symbol["b"], one.by_symbol["s"]) for one in found}
 
 
+def test_pictures_are_small_where_all_points_meet():
+    """An attention over the points of a picture; elsewhere a side has 32 of them, or 64."""
+    height, width = symbol("h"), symbol("w")
+    points = (Input("x", (symbol("b"), height * width, 64)),)
+    scores = Load((symbol("b"), height * width, height * width), (128,))
+    for loads, sides in (((), {32, 64, 1}), ((scores,), {16, 1})):
+        sizes = Sizes(Experiment(EMPTY, points, ("y",), ProofOptions(), loads=loads), {})
+        assert {setting.by_symbol["h"] for setting in next(sizes.groups())} == sides
+    given = Sizes(Experiment(EMPTY, points, ("y",), ProofOptions(), loads=(scores,)), {"h": 64})
+    assert {setting.by_symbol["h"] for setting in next(given.groups())} == {64}
+
+
 def test_what_the_source_never_makes_is_told_by_its_shape():
     """Sizes that do not fit one another are broadcast; what has no value in a run says nothing."""
     stated = {"y": (symbol("b"), 4), "z": ()}

@@ -25,13 +25,13 @@ FEW = 4  # the same where there is much to compute
 # Multiplications, as `Load` counts them.
 MUCH = 1 << 25  # from here on fixed dims are made smaller too, small ones as well
 COSTLY_WORK = 1 << 27  # from here on fewer kinds of inputs are tried, and no sizes beside constants
+SMALL_PICTURE = 8  # points on a side, below which a picture is not made smaller
 MOST_LONG = 1 << 27  # up to which one dim is long, or several are larger at once
 MOST_FURTHER = 1 << 29  # up to which any other setting beside the first is run
 MOST_FULL = 1 << 30  # up to which one with all dims as they are is
 MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
-# Of one free dim alone, up to how many elements: bytes and bfloat16 hold no place beyond 256, and of 144 windows leave
-# 129.
+# Of one free dim alone, up to how many elements: bytes and bfloat16 hold no place beyond 256, windows leave 129 of 144.
 LONG = ((1025, 1 << 15), (300, 1 << 20), (144, 1 << 20))
 LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
 # Constants of the region beyond that, of which one is tried as long, and longer by some, as such a line; and those that
@@ -69,7 +69,7 @@ class Sizes:
         fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
         may_shrink = [size for size in fixed if size not in self._pinned and not is_spoken_of(size, self._pinned)]
         self._shrinkable = [size for size in may_shrink if size > KEPT]
-        self._small = [size for size in may_shrink if size <= KEPT and not _is_factor(size, self._pinned)]
+        self._small = [size for size in may_shrink if size <= KEPT and not is_factor(size, self._pinned)]
 
     def groups(self) -> Iterator[list["Setting"]]:
         """Groups of settings; a later group is for a region that runs at none of the former.
@@ -79,7 +79,7 @@ class Sizes:
         have to be.  Dims of size 0 or less that nobody asked for, and inputs too large to make, are left out.
         """
         seen: list[dict[Size, int]] = []
-        usual, small = self._by_kind(0, OTHERS), self._by_kind(1, SMALL_OTHERS)
+        usual, small = self._lighter(self._by_kind(0, OTHERS)), self._lighter(self._by_kind(1, SMALL_OTHERS))
         larger = {name: size * 16 for name, size in usual.items()}
         ones, *alike = (dict.fromkeys(self._symbols, size) for size in (1, *ALIKE))
         for shrunk in (self._shrunk, self._shrunk_further, *self._with_one_kept(), lambda _: {}):
@@ -221,9 +221,8 @@ class Sizes:
         lines = [] if fits({name: size}, LONG[0][1]) else [(size, most)]
         lines += [(number + by, most) for number in longer for by in (0, LONGER)]
         lines += [(number + by, MOST_WINDOW) for number in self._lengths() for by in (0, LONGER)]
-        small = {other: BESIDE_LONG for other in self._symbols if not is_total(other)}
         for size, most in lines:
-            line = {**small, name: size}
+            line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
             if size <= self._most.get(name, size) and fits(line, most):
                 yield line
 
@@ -303,6 +302,16 @@ class Sizes:
         kinds = {name: kind_of(name) for name in self._symbols}
         return {name: next(turn) if kind == "other" else SIZES[kind][place] for name, kind in kinds.items()}
 
+    def _lighter(self, sizes: dict[str, int]) -> dict[str, int]:
+        """The same with smaller pictures, as long as there is much to compute: an attention is between all points."""
+        names = [name for name in sizes.keys() - self._chosen if kind_of(name) == "image"]
+        while names and sizes[names[0]] > SMALL_PICTURE:
+            setting = self._settled({**sizes, **self._chosen}, self._shrunk)
+            if setting is None or setting.work <= COSTLY_WORK:
+                return sizes
+            sizes |= {name: sizes[name] // 2 for name in names}
+        return sizes
+
     def _elements(self, setting: "Setting") -> int:
         """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
         return max(self._given(setting), *(load.elements(setting.size) for load in self._loads), 0)
@@ -356,7 +365,7 @@ def is_spoken_of(size: int, pinned: Iterable[int]) -> bool:
     return any(size % part == 0 and part >= LEAST_PART for part in pinned if 0 < size <= part * MOST_PARTS)
 
 
-def _is_factor(size: int, pinned: Iterable[int]) -> bool:
+def is_factor(size: int, pinned: Iterable[int]) -> bool:
     """Whether a constant or an attribute speaks of several times a dim: of the width of heads of that size."""
     return any(number % size == 0 for number in pinned if size < number <= size * MOST_TIMES)
 
