@@ -53,8 +53,8 @@ def are_of_one_turn(m: Rotary) -> None:
     sin = m.sin
     if m.matrix is not None:
         is_square = m.matrix.shape is not None and m.matrix.shape[-2:] == (2, 2)
-        cos, minus, plus, again = (m.matrix.cells(2) if is_square else None) or (1, 1, 1, 1)
-        require(cos == again and minus == -plus, NO_TURN)
+        cells = m.matrix.cells(2) if is_square else None
+        require(cells is not None and cells[0] == cells[3] and cells[1] == -cells[2], NO_TURN)
     if sin.pair is not None:
         own, other = m.cos.pair.columns_beside(sin.pair)
         is_turn = own is not None and len(other or ()) == 2 and own == (other[1], -other[0])

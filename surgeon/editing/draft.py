@@ -224,11 +224,7 @@ class ModelDraft(Editable):
             return copy
         found = self.shapes.facts(self.index.main, name)
         if found.dtype is None or found.shape is None:
-            what = "dtype" if found.dtype is None else "rank"
-            raise UsageError(
-                f"The {what} of {name!r} cannot be told from the graph; state it: surgeon edit IN OUT --state "
-                f"'{name}=float[SIZE,...]'."
-            )
+            raise untold("dtype" if found.dtype is None else "rank", name)
         return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
 
 
@@ -268,6 +264,14 @@ def holders(model: onnx.ModelProto) -> Iterator[GraphProto | FunctionProto]:
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """A sentence on a name that there is not, with the nearest that there are."""
     return f"The model has no {kind} {name!r}; {nearest(name, known)}"
+
+
+def untold(what: str, name: str) -> UsageError:
+    """A refusal for a tensor of which something, its dtype or its rank, is not known."""
+    return UsageError(
+        f"The {what} of {name!r} cannot be told from the graph; state it: surgeon edit IN OUT --state "
+        f"'{name}=float[SIZE,...]'."
+    )
 
 
 def _named(values: Iterable[ValueInfoProto], name: str, kind: str) -> ValueInfoProto:

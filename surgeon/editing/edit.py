@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.errors import UsageError
+from surgeon.errors import RuleError, UsageError
+from surgeon.ops.attributes import dtype_number
 
 
 def _is_number(value: object) -> bool:
@@ -134,6 +135,14 @@ class KeyedEdit(Edit):
     def spelling(self) -> str:
         """The name, and settings behind it."""
         return spelled(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings})
+
+
+def dtype_asked(name: str) -> int:
+    """The number of a dtype that an edit was given by name.  Raises UsageError where there is none such."""
+    try:
+        return dtype_number(name)
+    except RuleError as error:
+        raise UsageError(str(error)) from None
 
 
 def pair(text: str, form: str) -> tuple[str, str]:

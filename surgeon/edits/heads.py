@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto, ValueInfoProto
 
 from surgeon.editing.adding import Build, add_nodes
-from surgeon.editing.draft import ModelDraft
+from surgeon.editing.draft import ModelDraft, untold
 from surgeon.editing.edit import KeyedEdit, flag_of
 from surgeon.editing.pruning import keep, prune
 from surgeon.errors import UsageError
@@ -68,9 +68,7 @@ def require_floats(draft: ModelDraft, name: str) -> int:
         raise UsageError(f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}; this needs one of floats.")
     shape = draft.shapes.shape(draft.index.main, name)
     if shape is None:
-        raise UsageError(
-            f"The rank of {name!r} cannot be told; state it: surgeon edit IN OUT --state '{name}=float[SIZE,...]'."
-        )
+        raise untold("rank", name)
     return len(shape)
 
 
@@ -252,7 +250,8 @@ class AppendTopK(_OfScores):
         values, places = draft.fresh(f"{self.output}_values"), draft.fresh(f"{self.output}_indices")
 
         def build(g: Graph, x: Tensor) -> Sequence[Tensor]:
-            return g.top_k(x, np.array([self.k], np.int64), axis=axis)
+            made: Sequence[Tensor] = g.top_k(x, np.array([self.k], np.int64), axis=axis)
+            return made
 
         def order(x: np.ndarray) -> np.ndarray:
             found: np.ndarray = np.argsort(-x, axis=axis, kind="stable").take(range(self.k), axis=axis)

@@ -10,10 +10,10 @@ from onnx import NodeProto, TensorProto, ValueInfoProto
 
 from surgeon.editing.adding import require_casts
 from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit, pair
+from surgeon.editing.edit import Edit, dtype_asked, pair
 from surgeon.editing.names import move_inside
-from surgeon.errors import RuleError, UsageError
-from surgeon.ops.attributes import dtype_name, dtype_number, type_string
+from surgeon.errors import UsageError
+from surgeon.ops.attributes import dtype_name, type_string
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import free_names, graphs_of, imports_of, label_of
@@ -66,10 +66,7 @@ class Retype(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Retype it."""
-        try:
-            new = dtype_number(self.dtype)
-        except RuleError as error:
-            raise UsageError(str(error)) from None
+        new = dtype_asked(self.dtype)
         kind = draft.kind(self.name)
         value = draft.output(self.name) if kind == "output" else draft.input(self.name)
         if not value.type.HasField("tensor_type"):

@@ -8,9 +8,9 @@ import onnx
 
 from surgeon.editing.dims import restate
 from surgeon.editing.draft import ModelDraft, holders
-from surgeon.editing.edit import Edit, pair
-from surgeon.errors import RuleError, UsageError
-from surgeon.ops.attributes import dtype_name, dtype_number
+from surgeon.editing.edit import Edit, dtype_asked, pair
+from surgeon.errors import UsageError
+from surgeon.ops.attributes import dtype_name
 from surgeon.shapes.facts import Shape, spelled
 from surgeon.upgrading.upgrade import raise_skeleton, require_opset
 
@@ -110,7 +110,7 @@ class StateTensor(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """State it."""
-        graph, dtype = draft.graph, self._dtype()
+        graph, dtype = draft.graph, dtype_asked(self.dtype)
         draft.require_tensor(self.name)
         if not any(self.name in node.output for node in graph.node):
             raise UsageError(f"No node makes {self.name!r}; --dim, --free and --retype change what inputs are.")
@@ -134,12 +134,6 @@ class StateTensor(Edit):
         held.type.CopyFrom(value.type)
         draft.changed()
         return (f"{self.name!r} is stated to be {own}",)
-
-    def _dtype(self) -> int:
-        try:
-            return dtype_number(self.dtype)
-        except RuleError as error:
-            raise UsageError(str(error)) from None
 
 
 def _is_size(size: int | str) -> bool:

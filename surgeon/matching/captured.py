@@ -105,17 +105,14 @@ class Captured(gs.Variable):
         One is minus another where what is there surely is, and 0 where it is zero.  The match rests on the nodes that
         make some of them so.
         """
-        self._ask("values")
-        known = columns_of(self._match.index)
-        self._match.rest_on(known.rests_on(self._match.scope, self._name))
-        return known.of(self._match.scope, self._name)
+        return self.cells(1)
 
     def cells(self, axes: int) -> tuple[int, ...] | None:
         """As `columns`, for the places of so many last axes together, in order: for a matrix at the end, row by row."""
         self._ask("values")
         known = columns_of(self._match.index)
         self._match.rest_on(known.rests_on(self._match.scope, self._name))
-        return known.cells(self._match.scope, self._name, axes)
+        return known.of(self._match.scope, self._name, axes)
 
     def columns_beside(self, other: "Captured") -> tuple[tuple[int, ...] | None, ...]:
         """The columns of this and of another tensor of its shape, to compare; the match rests on what makes them so."""

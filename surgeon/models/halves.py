@@ -13,8 +13,7 @@ def computes_in_half(model: ModelProto) -> bool:
 
     A weight or an input that is cast up before anything is computed of it is exact.
     """
-    inside = [node for node in nodes_of(model) if _rounds(node)]
-    return bool(inside) or _computes(model.graph)
+    return any(map(_rounds, nodes_of(model))) or _computes(model.graph)
 
 
 def _computes(graph: GraphProto) -> bool:

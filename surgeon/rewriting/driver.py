@@ -202,7 +202,8 @@ class Driver:
         """
         found = [miss for refused in self._refused.values() for miss in refused.values()]
         earlier, known = self._before_last
-        if {step.rule for step in self.log[known:]} <= {rule.name for rule in self.rules if rule.last}:
+        last = {rule.name for rule in self.rules if rule.last}
+        if earlier and all(step.rule in last for step in self.log[known:]):
             told = {(miss.rule, miss.node) for miss in found}
             found += [miss for miss in earlier if (miss.rule, miss.node) not in told]
         return found

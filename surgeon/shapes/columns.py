@@ -40,18 +40,12 @@ class Columns:
             self._known.clear()
             self._fixed = fixed
 
-    def of(self, scope: Scope, name: str, depth: int = 0) -> tuple[int, ...] | None:
+    def of(self, scope: Scope, name: str, axes: int = 1) -> tuple[int, ...] | None:
         """A number for each column of a tensor, equal for those that are equal; None where they are not counted.
 
-        It is the other's negative for those that are each other's.
+        It is the other's negative for those that are each other's.  axes: how many last ones the places are of, which
+        are then counted together, in order.
         """
-        found = self._asked(scope, name, depth)
-        if found is None:
-            return None
-        return tuple(self._signed(found[..., place].reshape(-1).tolist()) for place in range(found.shape[-1]))
-
-    def cells(self, scope: Scope, name: str, axes: int) -> tuple[int, ...] | None:
-        """As `of`, for the places of so many last axes together, in order."""
         found, shape = self._asked(scope, name, 0), self.shapes.facts(scope, name).shape or ()
         ends = _fixed(shape[-axes:])
         if ends is not None and found is not None and found.ndim < len(ends):

@@ -67,7 +67,7 @@ class _Form:
 
     def __init__(self, ops: Collection[str], places: Collection[int] | None) -> None:
         self._moves_windows = any(likened(op).moves_windows for op in ops)
-        self._told = places
+        self._telling = places
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
         self._sizes: dict[Size, str] = {}
@@ -140,7 +140,7 @@ class _Form:
 
     def _said(self, number: int) -> str:
         """A number that a constant or an attribute holds: as a size, and as it is where it is more than that."""
-        is_width = self._told is not None and abs(number) not in self._told
+        is_width = self._telling is not None and abs(number) not in self._telling
         return self._size(number) if is_width else f"{self._size(number)}={number}"
 
     def _size(self, size: Size) -> str:
