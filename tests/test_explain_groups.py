@@ -9,7 +9,7 @@ import pytest
 import surgeon
 from surgeon.explaining.explain import NAMED, Explanation, explanations
 from surgeon.misses.findings import Mismatch
-from surgeon.telling.explanations import NEAREST, explained
+from surgeon.telling.explanations import TOLD_WHOLE, explained
 from tests.command_line import run
 from tests.models import graph, opset
 
@@ -88,7 +88,7 @@ def test_of_a_group_the_nearest_are_told_and_the_others_are_counted() -> None:
     assert len(told) > NAMED
     *blocks, fires, rest = str(told).split("\n\n")
     assert blocks[0].startswith("gelu_tanh does not fire; nearest misses:")
-    assert len(blocks) <= NEAREST
+    assert len(blocks) <= TOLD_WHOLE
     assert fires.splitlines() == ["these fire, and come less near to firing elsewhere", "  identity: 1 site (v)"]
     assert re.fullmatch(r"\d+ other rules come less near, .*\(--verbose tells of each\)", rest)
 

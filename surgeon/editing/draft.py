@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from surgeon.editing.freed import Freed
 from surgeon.errors import UsageError
@@ -196,18 +196,17 @@ class ModelDraft(Editable):
 
     def told_of(self, name: str) -> Facts:
         """Dtype and shape of a tensor of the main graph by the nodes before it, whatever is stated of it itself."""
-        kept = list(self.graph.value_info)
-        others = [value for value in kept if value.name != name]
-        if len(others) == len(kept):
+        stated = next((value for value in self.graph.value_info if value.name == name), None)
+        if stated is None:
             return self.shapes.facts(self.index.main, name)
-        del self.graph.value_info[:]
-        self.graph.value_info.extend(others)
+        kept = TypeProto()
+        kept.CopyFrom(stated.type)
+        stated.ClearField("type")
         self.changed()
         try:
             return self.shapes.facts(self.index.main, name)
         finally:
-            del self.graph.value_info[:]
-            self.graph.value_info.extend(kept)
+            stated.type.CopyFrom(kept)
             self.changed()
 
     def facts(self, name: str) -> ValueInfoProto:

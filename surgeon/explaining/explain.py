@@ -45,7 +45,7 @@ TOP = 5  # different misses told of each rule
 NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
 INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
-NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many, how like it, how different in length
+ALIKE = 2  # letters by which the length of a name that is offered for an unknown one may differ
 
 
 @dataclass(slots=True)
@@ -356,6 +356,6 @@ def _named(index: Index, name: str) -> list[Node]:
             f"No node makes {name!r}, which is an input or a weight; name a node or a tensor that one makes."
         )
     names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
-    near = like(name, sorted(names), NEAREST, CUTOFF)
+    near = like(name, sorted(names))
     hint = f"did you mean {' or '.join(near)}?" if near else "surgeon inspect shows what is in it."
     raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

@@ -98,8 +98,9 @@ def _proved(report: Report) -> Iterator[tuple[str, Content]]:
     for name, words in (("proofs", proof_words(report)), ("differs", error_words(report))):
         for place, line in enumerate(words):
             yield "" if place else name, line
-    yield "tried", tried_words(report)
-    yield "", not_covered_words(report)
+    tried = tried_words(report)
+    yield "tried", tried
+    yield "", not_covered_words(report) if tried else ""
     if report.check is not None and report.check.layers is not None:
         yield "layers", layers_words(report.check.layers)
     yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())

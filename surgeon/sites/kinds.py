@@ -148,7 +148,13 @@ def spoken(values: Values) -> str:
     return name_of_kind(values).replace("_", " ")
 
 
-def meant(values: Values) -> str:
+def told_inputs(values: Values, feeds: Mapping[str, np.ndarray]) -> str:
+    """What inputs were like, in brackets, for a sentence."""
+    shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
+    return f" (inputs {spoken(values)}, shapes {shapes}{_meant(values)})"
+
+
+def _meant(values: Values) -> str:
     """What the author of a rule writes who means it to differ for such inputs, as the end of a sentence.
 
     Only of those for which right rules differ too: what overflows, and what is no number; "" for all others.

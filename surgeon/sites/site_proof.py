@@ -30,11 +30,11 @@ from surgeon.sites.kinds import (
     adds_products,
     errs_absolutely,
     kinds_further,
-    meant,
     name_of_kind,
     part_of_one,
     spoken,
     suited,
+    told_inputs,
 )
 from surgeon.sites.largest import line_of, to_note
 from surgeon.sites.pins import Feeds
@@ -276,7 +276,7 @@ class Attempt:
             self._tells = self._tells or (self.runs > 0 and setting.tells)
             if failure:
                 self._suspect = kind, turn
-                return f"{failure}{_where(values, feeds)}"
+                return f"{failure}{told_inputs(values, feeds)}"
             if self.runs > runs:
                 self._kinds[spoken(values)] = None
             elif self.runs == before and setting.elements > PLENTY:
@@ -392,9 +392,3 @@ class Attempt:
             if found.ok or overflows(self.experiment, feeds, self._oracle):
                 return found if found.ok else None
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
-
-
-def _where(values: Values, feeds: Feeds) -> str:
-    """What the inputs were like, for a sentence."""
-    shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {spoken(values)}, shapes {shapes}{meant(values)})"

@@ -8,7 +8,7 @@ from surgeon.listing import and_more, counted, first_of
 from surgeon.misses.findings import Mismatch, further_lines, told
 
 SHOWN = 2  # nodes named for equal misses
-NEAREST = 8  # rules of a group that are told whole: those that came nearest
+TOLD_WHOLE = 8  # rules of a group that are told whole: those that came nearest
 
 
 def explanations_text(found: Explanations) -> str:
@@ -42,7 +42,7 @@ def _all_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Ite
 def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Iterable[str]]:
     told_first = [one for one in found if one.fires] if node is not None else []
     others = [_matching(one) if node is not None else one for one in found if one not in told_first]
-    near = [one for one in sorted(others, key=_weight, reverse=True) if _weight(one) > 1][:NEAREST]
+    near = [one for one in sorted(others, key=_weight, reverse=True) if _weight(one) > 1][:TOLD_WHOLE]
     yield from (explanation_lines(one, node) for one in (*told_first, *near))
     fires = [one for one in others if one.fires and one not in near]
     if fires:

@@ -120,10 +120,10 @@ def proof_words(report: Report) -> Iterator[str]:
 
 
 def not_covered_words(report: Report) -> str:
-    """What the word proved does not cover, other sizes among it where some were asked for; "" where nothing was run."""
+    """What the word proved does not cover, other sizes among it where some were asked for."""
     held = [f"{name} but {size}" for name, size in report.dims.items()]
     sizes = f"sizes of {' and of '.join(held)}, " if held else ""
-    return f"not covered: {sizes}{NOT_COVERED}" if tried_words(report) else ""
+    return f"not covered: {sizes}{NOT_COVERED}"
 
 
 def tried_words(report: Report) -> str:
