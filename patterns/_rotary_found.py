@@ -47,7 +47,9 @@ def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
     require(source.dtype is not None, "the dtype of the input is unknown")
     is_whole = isinstance(table, Table) and (table.whole is not None or table.signed is not None)
     *sizes, columns = sizes_of_table(table)
-    require(columns == (2 * half if is_whole else half), "the tables are not of half a head")
+    is_told = columns == (2 * half if is_whole else half)
+    may_be = isinstance(half, int) and not (is_whole or isinstance(columns, int))
+    require(is_told or may_be, "the tables are not of half a head")
     axes = 3 if m.x is None else m.x.rank - 1
     require(len(sizes) in range(1, axes + 1), "the tables have other axes than batch, head, row, column")
     is_behind = len(sizes) > 1 and sizes[-1] == 1 and (sizes[-2] != 1 or isinstance(m.sizes[2], int))
@@ -62,11 +64,16 @@ def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
         require(size in (1, own) or not is_fixed, "the tables have other batches or rows than the input")
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
     one, axis = halved(g, table, m.axis), 0 if is_apart else rows
-    made = laid(g, one, len(sizes) + 1, (batch, in_one(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
+    rank = len(sizes) + 1
+    if is_told:
+        made = laid(g, one, rank, (batch, in_one(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
+    else:
+        made = as_it_is(g, one, rank, axis)
     sides = ((0, batch in (1, m.sizes[0])), (rows, is_as_large(count, m.sizes[rows])))
-    if not all(is_there for _, is_there in sides):  # for one of all, or as many, which only the model's inputs may tell
+    if not is_told or not all(is_there for _, is_there in sides):  # for one of all, or as many, which inputs tell alone
         x = heads_of(g, m)
-        made = g.spread(made, [*(1 if is_there else g.size_of(x, at + axes - 3) for at, is_there in sides), 1])
+        own = (1 if is_there else g.size_of(x, at + axes - 3) for at, is_there in sides)
+        made = g.spread(made, [*own, 1 if is_told else half])
     return made, batch == 1, rows, is_apart
 
 
@@ -91,6 +98,12 @@ def heads_of(g: Graph, m: Rotary) -> Tensor:
 def in_one(heads: Any, rows: Any) -> int:
     """How many rows there are of all heads, -1 where that is not known: Reshape counts them, but not in empty ones."""
     return heads * rows if isinstance(heads, int) and isinstance(rows, int) else -1
+
+
+def as_it_is(g: Graph, table: Any, rank: int, rows: int) -> Any:
+    """A table of so many axes, and of one column or half a head of them, as [batch, row, column]."""
+    require(rank in (2, 3, 4) and rows != 0, "the tables are not known to be of half a head")
+    return table if rank == 3 else g.squeeze(table, [3 - rows]) if rank == 4 else g.unsqueeze(table, [0])
 
 
 def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int, int], rows: int, dtype: Any) -> Any:

@@ -148,8 +148,18 @@ FIRES = [
          graph(f"{TURNED} {SPREAD} {SUM}", BEHIND, output="float[b, s, 4, 8]")),
     Case([rotary_embedding, rotary_of_rows], "heads that are split before and joined behind", sites=1,
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
+    Case(rotary_embedding, "tables of free columns, which are one or as many", model=graph(
+        PAIRS, INPUTS.replace("float[s, 4] c, float[s, 4] e", "float[s, n] c, float[s, m] e"))),
+    Case(rotary_embedding, "the same for each batch", model=graph(
+        PAIRS, INPUTS.replace("float[s, 4] c, float[s, 4] e", "float[b, 1, s, n] c, float[b, 1, s, n] e"))),
+    Case(rotary_embedding, "the same as the standard op", target="onnx", model=graph(
+        PAIRS, INPUTS.replace("float[s, 4] c, float[s, 4] e", "float[1, 1, s, n] c, float[1, 1, s, n] e"), opset=23)),
+    Case(rotary_embedding, "the same for heads behind the rows", model=graph(
+        PAIRS, BEHIND.replace("[s, 1, 4]", "[s, 1, n]"), output="float[b, s, 4, 8]")),
 ]
 SPARES = [
+    Case(rotary_embedding, "tables of each head, of free columns", why="not known to be of half a head", model=graph(
+        PAIRS, "float[b, 4, 6, 8] x, float[4, 6, n] c, float[4, 6, n] e", output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "pairs of another tensor than the heads", why="wanted", model=graph(
         OF_SQUEEZED.replace("Reshape(o", "Reshape(h"), f"{ON_EDGE}, float[b, 4, s, 1, 8] h",
         constants=apart(0, 4, -1, 4, 2))),
