@@ -6,7 +6,8 @@ import onnx
 from surgeon.models.loads import Load
 from surgeon.shapes.symbols import symbol
 from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
-from surgeon.sites.sizes import Setting, Sizes
+from surgeon.sites.setting import Setting
+from surgeon.sites.sizes import Sizes
 
 EMPTY = MiniModels(onnx.ModelProto(), onnx.ModelProto(), {})
 
@@ -127,3 +128,12 @@ def test_what_the_source_never_makes_is_told_by_its_shape():
     assert known.is_of_source(answers, Setting({"b": 2}, {}).size)
     assert not known.is_of_source(answers, Setting({"b": 1}, {}).size)
     assert known.is_of_source(answers, Setting({}, {}).size)
+
+
+def test_what_is_divided_by_nothing_grows_alone_as_what_leaves_nothing_does():
+    """As of the batch of a picture's windows, where its height is free: a batch of 48 would be much to compute."""
+    batch, height = symbol("s10"), symbol("s25")
+    inputs = (Input("x", (8 * batch * (height // 32) // (height // 4), 56 * (height // 4), 128)),)
+    usual = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions()), {}).usual()
+    assert usual is not None
+    assert usual.by_symbol == {"s10": 3, "s25": 32}

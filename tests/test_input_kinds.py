@@ -11,7 +11,7 @@ from surgeon.running.shaking import AMOUNT, TURN, shaken
 from surgeon.sites.experiment import Experiment, MiniModels, ProofOptions
 from surgeon.sites.feeder import Feeder, inputs_beside_softmax
 from surgeon.sites.kinds import ALONE, ENDS, part_of_one, suited
-from surgeon.sites.sizes import Setting
+from surgeon.sites.setting import Setting
 from surgeon.testing import parse
 
 ATTENTION = parse(

@@ -12,8 +12,9 @@ from surgeon.shapes.symbols import symbol
 from surgeon.sites import remote, site_check
 from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
 from surgeon.sites.remote import run_here
+from surgeon.sites.setting import Setting
 from surgeon.sites.site_proof import Attempt
-from surgeon.sites.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Setting, Sizes
+from surgeon.sites.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Sizes
 from surgeon.sites.spoken import meant
 from surgeon.testing import parse
 from tests.test_further_sizes import EMPTY

@@ -12,7 +12,7 @@ from surgeon.running.oracles import Oracle
 from surgeon.running.runtime import SessionError
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.kinds import name_of_kind, products_of
-from surgeon.sites.sizes import Setting
+from surgeon.sites.setting import Setting
 
 
 def overflows(

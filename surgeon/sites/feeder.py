@@ -33,7 +33,7 @@ from surgeon.sites.kinds import (
     name_of_kind,
 )
 from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, turns_for, with_zeros
-from surgeon.sites.sizes import Setting
+from surgeon.sites.setting import Setting
 
 _COMBINED = [item for item in FIRST if item[0] is Values.USUAL]  # turns that conditions are combined in
 

@@ -10,7 +10,7 @@ from surgeon.errors import SurgeonError
 from surgeon.running.runtime import OUT_OF_MEMORY, SessionError
 from surgeon.shapes.symbols import Size, SizeError
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.sizes import Setting
+from surgeon.sites.setting import Setting
 
 
 def line_of(error: SessionError, experiment: Experiment, side: ModelProto, setting: Setting | None) -> str:

@@ -39,7 +39,8 @@ from surgeon.sites.kinds import (
 from surgeon.sites.largest import line_of, to_note
 from surgeon.sites.pins import Feeds
 from surgeon.sites.proof import CannotCut
-from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Setting, Sizes
+from surgeon.sites.setting import Setting
+from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Sizes
 from surgeon.verdicts.compare import same_values
 from surgeon.verdicts.judge import TensorError, judge
 from surgeon.verdicts.movement import Movement

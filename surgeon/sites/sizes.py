@@ -11,6 +11,7 @@ from surgeon.inputs.dims import SIZES, is_total, kind_of
 from surgeon.inputs.fitting import Fitting
 from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
 from surgeon.sites.experiment import Experiment
+from surgeon.sites.setting import Setting
 from surgeon.sites.spoken import KEPT
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
@@ -71,7 +72,7 @@ class Sizes:
         self._shrinkable = [size for size in may_shrink if size > KEPT]
         self._small = [size for size in may_shrink if size <= KEPT and not is_factor(size, self._pinned)]
 
-    def groups(self) -> Iterator[list["Setting"]]:
+    def groups(self) -> Iterator[list[Setting]]:
         """Groups of settings; a later group is for a region that runs at none of the former.
 
         Those with fixed dims made smaller come first: what fails there may be right at its true sizes.  Free dims that
@@ -101,10 +102,10 @@ class Sizes:
         if len(self._symbols) > 1:
             yield tuple(self._fitted(sizes) for sizes in (usual, small))
         yield *alike, ones
+        yield tuple(self._raised(sizes) for sizes in (usual, small))
         yield (larger,)
         if len(self._symbols) > 1:
             yield (self._fitted(larger),)
-        yield tuple(self._raised(sizes) for sizes in (usual, small))
 
     def _fitted(self, sizes: _Given) -> _Given:
         """The same with those that follow from others; as they are where one cannot be computed."""
@@ -121,43 +122,35 @@ class Sizes:
         The first of each dim that grows; as they are where no size up to `MOST_RAISED` leaves something.
         """
         raised = {**sizes, **self._chosen}
-        try:
-            while (lacking := self._lacking(raised)) is not None:
-                names = [name for name in sorted(symbols(lacking)) if name not in self._chosen]
-                growing = (name for name in names if raised[name] < MOST_RAISED and self._grows(lacking, name))
-                found = next(growing, None)
-                if found is None:
-                    return sizes
-                raised[found] = max(1, raised[found] * 2)
-        except SizeError:
-            return sizes
+        while (lacking := self._lacking(raised)) is not None:
+            names = [name for name in sorted(symbols(lacking)) if name not in self._chosen]
+            growing = (name for name in names if raised[name] < MOST_RAISED and _grows(lacking, name))
+            found = next(growing, None)
+            if found is None:
+                return sizes
+            raised[found] = max(1, raised[found] * 2)
         return raised
 
     def _lacking(self, sizes: dict[str, int]) -> Size | None:
-        """A dim of which nothing is left, if there is one.  Raises SizeError where one cannot be computed."""
-        setting = Setting(self._totalled(sizes), {})
-        return next((size for size in self._dims if setting.size(size) <= 0), None)
+        """A dim of which nothing is left, or that is divided by nothing, if there is one."""
+        given = self._totalled(sizes)
+        return next((size for size in self._dims if _left(size, given) <= 0), None)
 
-    def _grows(self, size: Size, name: str) -> bool:
-        """Whether a size is larger where one symbol is much larger."""
-        ones = dict.fromkeys(symbols(size), 1)
-        return evaluate(size, {**ones, name: MOST_RAISED}) > evaluate(size, ones)
-
-    def usual(self) -> "Setting | None":
+    def usual(self) -> Setting | None:
         """The first setting that is tried; None where there is none."""
         group = next(self.groups(), None)
         return group[0] if group else None
 
-    def full(self, most: int) -> "Setting | None":
+    def full(self, most: int) -> Setting | None:
         """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
         setting = self.as_it_is()
         return setting if setting and setting.elements <= most and setting.work <= MOST_FULL else None
 
-    def as_it_is(self) -> "Setting | None":
+    def as_it_is(self) -> Setting | None:
         """The same however much that makes; None where its inputs are too large to make."""
         return self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
 
-    def further(self, first: "Setting") -> Iterator["Setting"]:
+    def further(self, first: Setting) -> Iterator[Setting]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
         All free dims that have a name one larger, where what was even is odd; all at round sizes, and so that a sum
@@ -195,7 +188,7 @@ class Sizes:
                 seen.append(by_symbol)
                 yield setting
 
-    def apart(self, together: "Setting", first: "Setting") -> Iterator["Setting"]:
+    def apart(self, together: Setting, first: Setting) -> Iterator[Setting]:
         """Settings that each differ from the first in one of its free dims in which another, without 0, does."""
         base, changed = first.by_symbol, together.by_symbol
         names = [name for name in base if changed.get(name, base[name]) != base[name] and not is_total(name)]
@@ -204,7 +197,7 @@ class Sizes:
             if setting is not None:
                 yield setting
 
-    def _long(self, name: str, first: "Setting") -> Iterator[dict[str, int]]:
+    def _long(self, name: str, first: Setting) -> Iterator[dict[str, int]]:
         """The longest sizes of one dim that are not too much, and where that is not the longest, beside small ones."""
 
         def fits(sizes: Mapping[str, int], most: int) -> bool:
@@ -251,13 +244,13 @@ class Sizes:
                     break
         return found[:MOST_SUMS]
 
-    def _in_parts(self, sizes: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
+    def _in_parts(self, sizes: Mapping[str, int], first: Setting) -> Iterator[dict[str, int]]:
         """Sizes to change together; where that makes much to compute, one by one."""
         setting = self._beside(first, sizes, empty=True)
         is_little = setting is not None and setting.elements <= MOST_AT_ONCE and setting.work <= MOST_LONG
         yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
 
-    def _beside(self, first: "Setting", sizes: Mapping[str, int], *, empty: bool = False) -> "Setting | None":
+    def _beside(self, first: Setting, sizes: Mapping[str, int], *, empty: bool = False) -> Setting | None:
         """A setting that differs from another in these sizes."""
         return self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=empty)
 
@@ -275,7 +268,7 @@ class Sizes:
 
     def _settled(
         self, by_symbol: dict[str, int], shrunk: Callable[[dict[str, int]], Mapping[int, int]], *, empty: bool = False
-    ) -> "Setting | None":
+    ) -> Setting | None:
         """A setting with the dims that it gives; None where some dim is none, or all of them are too much.
 
         empty: dims may be 0 that nobody asked for.
@@ -312,14 +305,14 @@ class Sizes:
             sizes |= {name: sizes[name] // 2 for name in names}
         return sizes
 
-    def _elements(self, setting: "Setting") -> int:
+    def _elements(self, setting: Setting) -> int:
         """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
         return max(self._given(setting), *(load.elements(setting.size) for load in self._loads), 0)
 
-    def _given(self, setting: "Setting") -> int:
+    def _given(self, setting: Setting) -> int:
         return sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
 
-    def _work(self, setting: "Setting") -> int:
+    def _work(self, setting: Setting) -> int:
         return sum(load.at(setting.size) for load in self._loads)
 
     def _shrunk(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
@@ -370,31 +363,15 @@ def is_factor(size: int, pinned: Iterable[int]) -> bool:
     return any(number % size == 0 for number in pinned if size < number <= size * MOST_TIMES)
 
 
-class Setting:
-    """The sizes of one run: of symbols, and of fixed dims that are made smaller.
+def _grows(size: Size, name: str) -> bool:
+    """Whether a size is larger where one symbol is much larger."""
+    ones = dict.fromkeys(symbols(size), 1)
+    return _left(size, {**ones, name: MOST_RAISED}) > _left(size, ones)
 
-    dims: what each dim of the inputs is.  elements: how many all inputs have, or the largest tensor made of them.
-    work: what the nodes compute, in multiplications.  is_empty: some dim is 0.  tells: whether some dim that is free to
-    choose is not 1, where everything broadcasts.
-    """
 
-    def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
-        self.by_symbol, self.shrunk = by_symbol, shrunk
-        self.dims: dict[Size, int] = {}
-        self.elements, self.work = 0, 0
-        self.tells = True
-        self.is_empty = False
-
-    @property
-    def told(self) -> str:
-        """The sizes of symbols that have names, in words."""
-        return ", ".join(f"{name} {size}" for name, size in sorted(self.by_symbol.items()) if not name.startswith("?"))
-
-    def size(self, size: Size) -> int:
-        """The number that a size is here."""
-        return self.shrunk.get(size, size) if isinstance(size, int) else evaluate(size, self.by_symbol)
-
-    def value(self, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """A tensor of sizes in numbers."""
-        flat = [evaluate(item, self.by_symbol) for item in value.reshape(-1)]
-        return np.asarray(flat, dtype=dtype).reshape(value.shape)
+def _left(size: Size, given: _Given) -> int:
+    """What a size is; 0 where it is divided by nothing."""
+    try:
+        return evaluate(size, given)
+    except SizeError:
+        return 0
