@@ -17,6 +17,7 @@ from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.shapes.symbols import SizeError
+from surgeon.sites.decisions import edges_of, numbers_in
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.kinds import (
     ANEW,
@@ -52,7 +53,7 @@ class Feeder:
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._beside = inputs_beside_softmax(minis.before)
         self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
-        self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
+        self._constants, self._edges = numbers_in(minis.before), edges_of(minis.before)
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
@@ -83,7 +84,7 @@ class Feeder:
         """How many turns these inputs take to hold the region's own constants."""
         sizes = self._sizes(setting)
         least = min((math.prod(want.shape(sizes)) for want in wants), default=ROOM)
-        return turns_for(self._constants, least)
+        return turns_for(self._constants, len(self._edges), least)
 
     def _is_beside_alone(self, values: Values) -> bool:
         """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""
@@ -145,7 +146,8 @@ class Feeder:
             most = self._largest_pin() if turn < ANEW or setting.elements < ROOM else ROOMY_PIN
             small = self._counts.union(self._experiment.added)
             seed = self._seed + turn
-            sprinkle(feeds, self._plan, self._constants, seed, most=most, small=small, ties=special == TIES)
+            told, ties = (feeds, self._plan, self._constants, seed), special == TIES
+            sprinkle(*told, edges=self._edges, most=most, small=small, ties=ties)
         if values is Values.OUT_OF_ROLE and turn >= PINS_OUT_OF_ROLE:
             seed = self._seed + turn * ANEW
             sprinkle(feeds, self._plan, self._constants, seed, most=LARGE_PIN, out_of_role=True)

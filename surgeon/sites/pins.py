@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto, numpy_helper
 
 from surgeon.inputs.inputs import InputPlan
 from surgeon.sites.kinds import ANEW, MOST_PINS, PART_OF_PINS, PART_OF_TWINS
@@ -16,16 +15,19 @@ HALVES = (0.5, -0.5, 1.5, 2.5)
 GRID = tuple(sign * part for sign in (1, -1) for part in (0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4))
 CLOSE = 2  # how many times one of two constants may be the other, that there is something between them
 BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # times a constant: where a function that has another branch from there on shows it
+NEXT = (1 + 2.0**-16, 1 - 2.0**-16)  # times what something is compared with: what half of its bits cannot tell from it
 LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
 LARGE_WIDE_PIN = 1e12  # and float32
 BEYOND = 1 << 62  # any number of elements
+MOST_TURNS = 32  # in which inputs of few elements meet what they are to meet
 ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
 
 
 class Spoken(NamedTuple):
     """What the scalars of a region speak of: numbers for floats, for integers, and for those that are compared.
 
-    numbers: the scalars themselves, as floats may hold them.  counted: as integers may.
+    numbers: the scalars themselves, as floats may hold them.  counted: as integers may.  edges: how many of the first
+    of the others are what an input has to be for something to be what it is compared with, or beside that.
     """
 
     numbers: list[float]
@@ -33,14 +35,16 @@ class Spoken(NamedTuple):
     floats: list[float]
     integers: list[float]
     compared: list[float]
+    edges: int = 0
 
 
 def sprinkle(
     feeds: Feeds,
     plan: InputPlan,
-    constants: Mapping[str, TensorProto],
+    constants: Mapping[str, np.ndarray],
     seed: int,
     *,
+    edges: Sequence[float] = (),
     most: float = np.inf,
     small: Collection[str] = (),
     ties: bool = False,
@@ -54,17 +58,19 @@ def sprinkle(
     Beside them are few numbers with few digits, whose products, quotients and sums lie halfway too, or are equal, and
     the scalars themselves, for several inputs to meet theirs at once; of integers that are compared, these alone.
     Integers are given those of the scalars that are whole, and those one beside; all scalars first, where constants are
-    compared with them.  Indices are given what the region itself speaks of, as far as their table goes.
+    compared with them; lengths that are compared alone are given what they are compared with.  Indices are given what
+    the region itself speaks of, as far as their table goes.
 
     Of those for which there is no room, others come each time that the seed is `ANEW` further.
 
-    feeds: the inputs by name, replaced in place.  most: the largest magnitude; with one, NaN is left out too.  small:
-    constants of whose numbers none that is large is put: those that the replacement alone has, as it overflows in one
-    order of factors and not in another, and indices and sizes, whose largest mean "to the end".  out_of_role: into
-    those inputs alone that leave their role.
+    feeds: the inputs by name, replaced in place.  constants: their numbers, by name.  edges: what inputs have to be for
+    something to be what it is compared with; these and what is beside them come first, all of them.  most: the largest
+    magnitude; with one, NaN is left out too.  small: constants of whose numbers none that is large is put: those that
+    the replacement alone has, as it overflows in one order of factors and not in another, and indices and sizes, whose
+    largest mean "to the end".  out_of_role: into those inputs alone that leave their role.
     """
     large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
-    spoken = _spoken(constants, small, most, large, ties=ties)
+    spoken = _spoken(constants, edges, small, most, large, ties=ties)
     random, turn = np.random.default_rng(seed), seed // ANEW
     for place, want in enumerate(plan.wants):
         if out_of_role and not want.leaves_role:
@@ -72,13 +78,15 @@ def sprinkle(
         if want.kind == "indices" and feeds[want.name].size:
             _point(feeds, want.name, spoken.counted, random)
             continue
-        is_whole = want.dtype.kind in "iu" and (out_of_role or (want.free and want.kind != "lengths"))
+        is_whole = want.dtype.kind in "iu" and (out_of_role or want.measured or (want.free and want.kind != "lengths"))
         is_float = not is_whole if out_of_role else want.name in plan.edged
         if not is_float and not is_whole:
             continue
         is_compared = is_whole and want.kind == "compared"
         pins = spoken.floats if is_float else [*(spoken.compared if is_compared else ()), *spoken.integers]
-        pins = [*dict.fromkeys(pins)][:MOST_PINS]
+        if is_whole and want.measured and not out_of_role:
+            pins = [pin for pin in pins[: spoken.edges] if pin > 0]
+        pins = [*dict.fromkeys(pins)][: MOST_PINS + spoken.edges]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
         room = np.arange(flat.size)
@@ -91,17 +99,25 @@ def sprinkle(
             flat[:] = _digits(fitting, place, flat.size, turn)
         count = min(max((flat.size + is_whole) // PART_OF_PINS, 1), len(fitting), room.size)
         places = random.choice(room, count, replace=False) if count else ()
-        # Others each time, and in each input: where there is room for few, all are met in turn.
-        for number, at in enumerate(places, (turn + place) * count):
+        # Others each time, and in each input: where there is room for few, all are met in turn.  Of floats three lie
+        # close together, which two inputs are not to hold at once: nobody would see which of them was chosen.
+        first = turn + place * (len(NEXT) + 1 if is_float else 1)
+        for number, at in enumerate(places, first * count):
             flat[at] = fitting[number % len(fitting)]
         feeds[want.name] = flat.reshape(feeds[want.name].shape)
 
 
 def _spoken(
-    constants: Mapping[str, TensorProto], small: Collection[str], most: float, large: float, *, ties: bool
+    constants: Mapping[str, np.ndarray],
+    edges: Sequence[float],
+    small: Collection[str],
+    most: float,
+    large: float,
+    *,
+    ties: bool,
 ) -> Spoken:
     """What scalars speak of, for floats none above `large` of the constants that are to be small."""
-    scalars = [(name, float(number)) for name, tensor in constants.items() for number in _scalars(tensor)]
+    scalars = [(name, float(number)) for name, numbers in constants.items() for number in numbers]
     within = [(name, number) for name, number in scalars if most == np.inf or abs(number) <= most]
     numbers, counted = (
         [number for name, number in within if name not in small or abs(number) <= limit] for limit in (large, LARGE_PIN)
@@ -112,12 +128,16 @@ def _spoken(
     inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
     inside += [step * part for step in steps if abs(step) <= large for part in BESIDE]
     beside = [number + by for number in counted if number and number.is_integer() for by in (-1, 1)]
+    met = [number for number in edges if abs(number) <= min(most, large)]
+    near = [number * part for number in met for part in (1, *NEXT)]
+    whole = [float(int(number) + by) for number in met for by in (0, 1, -1)]
     return Spoken(
         numbers,
         counted,
-        floats=between if ties else [*numbers, *HALVES, *inside],
-        integers=[*beside, *counted] if ties else [*counted, *beside],
-        compared=[number for _, number in scalars],
+        floats=[*near, *(between if ties else [*numbers, *HALVES, *inside])],
+        integers=[*whole, *([*beside, *counted] if ties else [*counted, *beside])],
+        compared=[*whole, *(number for _, number in scalars)],
+        edges=3 * len(met),
     )
 
 
@@ -131,10 +151,14 @@ def _digits(numbers: Sequence[float], place: int, size: int, turn: int) -> np.nd
     return made
 
 
-def turns_for(constants: Mapping[str, TensorProto], elements: int) -> int:
-    """About how often `sprinkle` has to put numbers into an input of so many elements for it to meet them all."""
-    scalars = sum(_scalars(tensor).size for tensor in constants.values())
-    return -(-min(len(HALVES) * (scalars + 1), MOST_PINS) // max(elements // PART_OF_PINS, 1))
+def turns_for(constants: Mapping[str, np.ndarray], edges: int, elements: int) -> int:
+    """About how often `sprinkle` has to put numbers into an input of so many elements for it to meet them all.
+
+    edges: how many numbers there are for inputs to be, to be what something is compared with.
+    """
+    scalars = sum(numbers.size for numbers in constants.values())
+    pins = min(len(HALVES) * (scalars + 1), MOST_PINS) + 3 * edges
+    return min(-(-pins // max(elements // PART_OF_PINS, 1)), MOST_TURNS)
 
 
 def _point(feeds: Feeds, name: str, numbers: Sequence[float], random: np.random.Generator) -> None:
@@ -181,14 +205,6 @@ def _spreads(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(shape, target) == target
     except ValueError:
         return False
-
-
-def _scalars(tensor: TensorProto) -> np.ndarray:
-    """The number of a constant of one element, as an array; empty for others and for what is no number."""
-    if int(np.prod(tensor.dims)) != 1 or tensor.data_type in (TensorProto.STRING, TensorProto.BOOL):
-        return np.empty(0)
-    array = numpy_helper.to_array(tensor)
-    return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)
 
 
 def _fits(number: float, dtype: np.dtype) -> bool:

@@ -1,0 +1,145 @@
+"""The numbers at which a region decides: those that it speaks of, and those that inputs have to be to meet them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isfinite
+
+import numpy as np
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from surgeon.ops.records import likened_node
+from surgeon.ops.walking import all_nodes, graphs_of, nodes_of
+
+MOST_EDGES = 128  # numbers that inputs have to be, all in all
+_MOST_LISTED = 1 << 12  # elements of a constant that is compared with, or of an attribute
+_LARGEST = 1 << 32  # of what bodies and attributes speak of; larger integers mean "to the end"
+_FURTHEST = 6  # nodes between an input and what is compared
+_BETWEEN_NODES = 2  # ways that are followed from one node
+
+
+def numbers_in(model: ModelProto) -> dict[str, np.ndarray]:
+    """The numbers that a model speaks of, as float64, by names: those of constants of the main graph are theirs.
+
+    They are those of one element, in bodies and functions too, and what attributes hold as numbers of any size.
+    """
+    found = {tensor.name: _lone(tensor) for tensor in model.graph.initializer}
+    for place, node in enumerate(nodes_of(model)):
+        said = [numbers for item in node.attribute for numbers in _said(node, item)]
+        held = [_lone(tensor) for graph in graphs_of(node) for tensor in graph.initializer]
+        for number, numbers in enumerate((*said, *held)):
+            found[f"{place}/{number}"] = numbers[np.abs(numbers) <= _LARGEST]
+    return {name: numbers for name, numbers in found.items() if numbers.size}
+
+
+def edges_of(model: ModelProto) -> list[float]:
+    """What inputs have to be for what a model compares, or keeps within bounds, to be what it is compared with.
+
+    Sums and products with constants on the way are solved: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
+    """
+    found: dict[float, None] = {}
+    for nodes, stored in _parts(model):
+        known = {tensor.name: tensor for tensor in stored}
+        known |= {node.output[0]: tensor for node in nodes for tensor in _made(node)}
+        makers = {name: node for node in nodes for name in node.output if name}
+        for node in nodes:
+            for tensor, wanted in _wanted(node, known):
+                for number in _back(tensor, wanted, known, makers.get, _FURTHEST):
+                    if isfinite(number) and len(found) < MOST_EDGES:
+                        found[number] = None
+    return list(found)
+
+
+def _parts(model: ModelProto) -> Iterator[tuple[list[NodeProto], list[TensorProto]]]:
+    """The nodes, and what is stored beside them, of the main graph, of bodies and of functions."""
+    yield list(model.graph.node), list(model.graph.initializer)
+    yield from ((list(function.node), []) for function in model.functions)
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in all_nodes(nodes):
+            yield from ((list(graph.node), list(graph.initializer)) for graph in graphs_of(node))
+
+
+def _made(node: NodeProto) -> Iterator[TensorProto]:
+    """The tensor that a node of no inputs, or of a size alone, makes of an attribute."""
+    is_constant = not node.input or likened_node(node).spreads
+    if is_constant and len(node.output) == 1:
+        yield from (item.t for item in node.attribute if item.type == AttributeProto.TENSOR)
+
+
+def _wanted(node: NodeProto, known: Mapping[str, TensorProto]) -> Iterator[tuple[str, list[float]]]:
+    """Tensors that a node compares, or keeps within bounds, and with which numbers."""
+    op = likened_node(node)
+    is_bounded = op.same and op.carries == (0,) and len(node.input) > 1
+    for slot, name in enumerate(node.input if op.compares or is_bounded else ()):
+        if name in known and (other := node.input[1 - slot if op.compares else 0]) not in known:
+            yield other, _listed(known[name])
+
+
+def _back(
+    tensor: str,
+    numbers: list[float],
+    known: Mapping[str, TensorProto],
+    maker: Callable[[str], NodeProto | None],
+    left: int,
+) -> Iterator[float]:
+    """What a tensor has to be, and what those have to be that it is computed from with constants."""
+    yield from numbers
+    node = maker(tensor)
+    if node is None or not left:
+        return
+    op, reads = likened_node(node), list(node.input)
+    free = [slot for slot, name in enumerate(reads) if name not in known]
+    if op.family and len(free) == 1 and len(reads) == len(op.signs):
+        (slot,) = free
+        beside = [(op.signs[at], _listed(known[name])) for at, name in enumerate(reads) if at != slot]
+        if all(len(held) == 1 for _, held in beside):
+            told = [(sign, held[0]) for sign, held in beside]
+            solved = [_solved(number, op.family, op.signs[slot], told) for number in numbers]
+            yield from _back(reads[slot], [one for one in solved if one is not None], known, maker, left - 1)
+    elif op.moves or op.carries or op.regroups:
+        slots = [slot for slot in free if slot in (op.moves or op.carries or (0,))]
+        for slot in slots[:_BETWEEN_NODES]:
+            yield from _back(reads[slot], numbers, known, maker, left - 1)
+
+
+def _solved(number: float, family: str, sign: int, others: Iterable[tuple[int, float]]) -> float | None:
+    """The term, or factor, of a sign that makes a number with others; None where there is none."""
+    for of_other, other in others:
+        if family == "sum":
+            number -= of_other * other
+        elif other == 0:
+            return None
+        else:
+            number = number / other if of_other > 0 else number * other
+    if sign > 0:
+        return number
+    return -number if family == "sum" else 1 / number if number else None
+
+
+def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
+    """The numbers of an attribute: tensors of one element, and those of an elementwise operator or one of no record."""
+    if item.type == AttributeProto.TENSOR:
+        yield _lone(item.t)
+        return
+    op = likened_node(node)
+    if item.type == AttributeProto.FLOAT and (op.same or op.keeps_shape) and op.norm is None and not op.adds_up:
+        yield np.array([item.f], np.float64)
+    if item.type in (AttributeProto.FLOATS, AttributeProto.INTS) and node.domain == "ai.onnx.ml":
+        held = item.floats if item.type == AttributeProto.FLOATS else item.ints
+        yield np.unique(np.array(held[:_MOST_LISTED], np.float64))[:MOST_EDGES]
+
+
+def _lone(tensor: TensorProto) -> np.ndarray:
+    """The number of a constant of one element, as an array; empty for others and for what is no number."""
+    return _numbers(tensor) if int(np.prod(tensor.dims)) == 1 else np.empty(0)
+
+
+def _listed(tensor: TensorProto) -> list[float]:
+    """The numbers of a constant, each once, unless it is long."""
+    is_short = int(np.prod(tensor.dims)) <= _MOST_LISTED
+    return np.unique(_numbers(tensor)).tolist()[:MOST_EDGES] if is_short else []
+
+
+def _numbers(tensor: TensorProto) -> np.ndarray:
+    if tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED):
+        return np.empty(0)
+    array = numpy_helper.to_array(tensor)
+    return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)
