@@ -40,8 +40,8 @@ def decomposed(g: Graph, m: Grouped, act: int = 0) -> Tensor:
     """Reshape, the moments of each group, Reshape, Mul and Add; all of half precision in float32."""
     x, sizes = m.x, m.x.shape
     require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
-    size = prod(sizes[1:]) // m.num_groups if all(isinstance(item, int) for item in sizes[1:]) else -1
-    groups = g.reshape(x, [0, m.num_groups, size])
+    size = prod(sizes[1:]) // m.number if all(isinstance(item, int) for item in sizes[1:]) else -1
+    groups = g.reshape(x, [0, m.number, size])
     wide = widened(g, groups)
     centred = g.centred(wide, (-1,))
     normal = g.over_root(centred, g.add(g.mean_last(g.square(centred)), m.epsilon))

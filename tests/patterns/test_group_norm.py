@@ -157,3 +157,11 @@ def test_half_precision_has_scale_and_bias_in_float32_on_gpus():
     assert [values[name].dtype for name in norm.input[1:]] == [np.float32] * 2
     assert np.array_equal(values[norm.input[1]], np.array([1.5, -0.5, 2, 1, 3, 0.25], np.float32))
     assert report.outcome == "proved", report.doubts
+
+
+def test_groups_of_fixed_sizes_are_proved():
+    """The formula that stands for the node has the number of groups of either form that matched."""
+    fixed = graph(SCALED.replace("f = Shape(x)", ""), HEAD.replace("n, 6, h, w", "2, 6, 5, 3"),
+                  f="int64[4] f = {2, 6, 5, 3}")  # fmt: skip
+    _, report = surgeon.rewrite(fixed, group_norm, target="onnx")
+    assert (report.outcome, report.count("group_norm")) == ("proved", 1)
