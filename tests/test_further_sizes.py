@@ -1,5 +1,7 @@
 """Sizes at which faults hide: one dim at a time, beside the first at which a region ran."""
 
+from contextlib import suppress
+
 import numpy as np
 import onnx
 
@@ -89,8 +91,14 @@ def test_no_text_is_longer_than_the_table_of_its_places():
     assert max(sizes["b"] for sizes in found) == 1025
 
 
-def test_dims_without_a_name_stay_and_empty_ones_are_left_out_on_request():
-    assert further("?1[]") == []
+def test_dims_without_a_name_are_long_and_empty_ones_are_left_out_on_request():
+    """Each alone: they may follow from others, and the nodes refuse what does not fit."""
+    assert further("?1[]", "?2[]") == [
+        {"?1[]": 4, "?2[]": 4},
+        {"?1[]": 1025, "?2[]": 4},
+        {"?1[]": 3, "?2[]": 5},
+        {"?1[]": 3, "?2[]": 1025},
+    ]
     assert all(sizes["b"] for sizes in further("b", takes_empty=False))
 
 
@@ -137,3 +145,19 @@ def test_what_is_divided_by_nothing_grows_alone_as_what_leaves_nothing_does():
     usual = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions()), {}).usual()
     assert usual is not None
     assert usual.by_symbol == {"s10": 3, "s25": 32}
+
+
+def test_the_longest_size_that_is_taken_is_looked_for():
+    """Of a table of 300 rows, which is as it is although it was made smaller before."""
+    inputs = (Input("x", (symbol("s"), 4)), Input("t", (300, 4)))
+    sizes = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions()), {})
+    asked = sizes.longest(Setting({"s": 1025}, {300: 9}), Setting({"s": 3}, {300: 9}))
+    seen, setting = [], next(asked)
+    with suppress(StopIteration):
+        while True:
+            seen.append((setting.by_symbol["s"], setting.shrunk))
+            setting = asked.send(setting.by_symbol["s"] <= 300)
+    assert max(size for size, _ in seen if size <= 300) == 300
+    assert all(not shrunk for _, shrunk in seen)
+    assert len(seen) <= 11
+    assert not [*sizes.longest(Setting({"s": 1025}, {}), Setting({"s": 3}, {}))], "once"

@@ -107,20 +107,21 @@ def test_expectation_counts_what_stands():
         surgeon.rewrite(model, wrong, expect={"wrong": 1})
 
 
-# Wrong at 777 and at 888, which none of the constants is, nor a half of one: proofs of sites try those.
-SECRET = """(float[n] x) => (float[n] y) <float k = {300.0}, float a = {477.0}, float l = {222.0}, float b = {666.0},
-    float zero = {0.0}> { m = Sub(x, k) p = Equal(m, a) q = Where(p, zero, x) r = Neg(q)
-      o = Sub(x, l) s = Equal(o, b) t = Where(s, zero, r) u = Abs(t) v = Relu(u) y = Relu(v) }"""
+# Wrong at 777 and at 888, which none of the constants is, nor what a sum makes of one: proofs of sites try those.
+SECRET = """(float[n] x) => (float[n] y)
+    <float k = {300.0}, float a = {603429.0}, float l = {222.0}, float b = {788322.0}, float zero = {0.0}>
+    { w = Mul(x, x) m = Sub(w, k) p = Equal(m, a) q = Where(p, zero, x) r = Neg(q)
+      z = Mul(x, x) o = Sub(z, l) s = Equal(o, b) t = Where(s, zero, r) u = Abs(t) v = Relu(u) y = Relu(v) }"""
 
 
 def secret_rules():
     """Two rules that are wrong for one number each."""
 
-    @rule(patterns=[lambda g, x, v: g.where(g.equal(g.sub(x, 300.0), 477.0), 0.0, v)])
+    @rule(patterns=[lambda g, x, v: g.where(g.equal(g.sub(g.mul(x, x), 300.0), 603429.0), 0.0, v)])
     def first(g: Graph, x: Tensor, v: Tensor) -> Tensor:
         return v
 
-    @rule(patterns=[lambda g, x, v: g.where(g.equal(g.sub(x, 222.0), 666.0), 0.0, v)])
+    @rule(patterns=[lambda g, x, v: g.where(g.equal(g.sub(g.mul(x, x), 222.0), 788322.0), 0.0, v)])
     def second(g: Graph, x: Tensor, v: Tensor) -> Tensor:
         return v
 
@@ -138,7 +139,7 @@ def test_bisection_names_both_culprits(tmp_path):
     assert [site.rule for site in error.report.sites] == ["relu_once"]
     assert all("the whole model is wrong with it" in site.undone for site in error.report.rolled_back)
     made = onnx.load(tmp_path / "out.onnx")
-    assert ops(made) == ["Sub", "Equal", "Where", "Neg", "Sub", "Equal", "Where", "Abs", "Relu"]
+    assert ops(made) == ["Mul", "Sub", "Equal", "Where", "Neg", "Mul", "Sub", "Equal", "Where", "Abs", "Relu"]
     assert sorted(item.name for item in tmp_path.iterdir()) == ["in.onnx", "mine.npz", "out.onnx"]
 
 

@@ -102,6 +102,11 @@ class Feeder:
         place, hiding = (turn - HIDES_ALONE) // WAYS_TO_HIDE, self._plan.hiding
         return hiding[place] if len(hiding) > 1 and 0 <= place < len(hiding) else None
 
+    @property
+    def counts_past(self) -> bool:
+        """Whether a length counts past and new rows."""
+        return bool(self._totals)
+
     @cached_property
     def _totals(self) -> list[Want]:
         """Lengths that may count past and new rows; none where the region has not both."""

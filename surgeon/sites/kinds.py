@@ -5,11 +5,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 from onnx import GraphProto
 
+from surgeon.inputs.dims import kind_of
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
 from surgeon.inputs.requirements import MASKED_KINDS
 from surgeon.ops.record import Op
 from surgeon.ops.records import likened, likened_node
+from surgeon.sites.setting import Setting
 from surgeon.verdicts.magnitudes import reach
 
 TWINS, PART_OF_TWINS = 1, 1 / 8  # the turn of usual values of which some are alike in two inputs, and how many are
@@ -66,15 +68,15 @@ LOSING = _OF_MAGNITUDES - {Values.FAINT} | {Values.EXTREME}  # of which products
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
 
 
-def kinds_further(number: int, longest: int, *, has_room: bool, has_one: bool) -> list[tuple[Values, int]]:
+def kinds_further(number: int, longest: int, *, has_room: bool, is_counted: bool) -> list[tuple[Values, int]]:
     """The kinds at the other sizes, of which these are the `number`th.
 
-    has_room: for all the region's own constants, and integers of every magnitude.  has_one: some size is 1, where
-    counts that do not fit several batches run.  longest: the largest dim.
+    has_room: for all the region's own constants, and integers of every magnitude.  is_counted: some size is 1, where
+    counts that do not fit several batches run, or lengths count past and new rows.  longest: the largest dim.
     """
     usual = [(Values.USUAL, number * ANEW + special) for special in ((SPOKEN_OF, TIES) if has_room else (0,))]
     limits, counts = [(Values.LIMITS, number)], [(Values.COUNTS, 0)]
-    return [*usual, *(limits if has_room or longest >= MANY else ()), *(counts if has_one else ())]
+    return [*usual, *(limits if has_room or longest >= MANY else ()), *(counts if is_counted else ())]
 
 
 def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
@@ -84,6 +86,12 @@ def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
 def adds_products(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up products: of large ones the order decides which of them overflow."""
     return _some(ops, lambda op: op.product)
+
+
+def adds_nothing(setting: Setting, ops: Iterable[str]) -> bool:
+    """Whether a sum of products may have no terms: some kernels hand on whatever is in memory then."""
+    empty = [name for name, size in setting.by_symbol.items() if not size]
+    return setting.is_empty and adds_products(ops) and any(kind_of(name) != "past" for name in empty)
 
 
 def products_of(graph: GraphProto) -> list[str]:

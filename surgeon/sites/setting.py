@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from surgeon.shapes.symbols import Size, evaluate
+from surgeon.shapes.symbols import Size, SizeError, evaluate
 
 
 class Setting:
@@ -35,3 +35,11 @@ class Setting:
         """A tensor of sizes in numbers."""
         flat = [evaluate(item, self.by_symbol) for item in value.reshape(-1)]
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
+
+
+def left_of(size: Size, given: Mapping[str, int]) -> int:
+    """What a size is; 0 where it is divided by nothing."""
+    try:
+        return evaluate(size, given)
+    except SizeError:
+        return 0

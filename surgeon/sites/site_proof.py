@@ -1,7 +1,7 @@
 """Both mini-models of a region on the same inputs, their answers held against a higher-precision reference."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 from onnx import FunctionProto
 
-from surgeon.inputs.dims import kind_of
 from surgeon.inputs.inputs import InputsUnknown, Values
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
@@ -27,7 +26,7 @@ from surgeon.sites.kinds import (
     OTHERS,
     ROOM,
     WEIGHED,
-    adds_products,
+    adds_nothing,
     errs_absolutely,
     kinds_further,
     name_of_kind,
@@ -40,7 +39,7 @@ from surgeon.sites.largest import line_of, to_note
 from surgeon.sites.pins import Feeds
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.setting import Setting
-from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Sizes
+from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Halving, Sizes
 from surgeon.verdicts.compare import same_values
 from surgeon.verdicts.judge import TensorError, judge
 from surgeon.verdicts.movement import Movement
@@ -209,23 +208,29 @@ class Attempt:
             failure = self._run_weighed(at) or self._run_often(at)
             further = (*further, *sizes.further(at))
         roomy: Setting | None = None
-        wanted = () if failure else (setting for setting in further if not self._adds_nothing(setting))
+        wanted = () if failure else (setting for setting in further if not adds_nothing(setting, self._ops))
         for number, setting in enumerate(wanted, 1):
             roomy = roomy or (setting if setting.elements >= ROOM else None)
-            has_one, runs = 1 in setting.by_symbol.values(), self.runs
-            longest = max(setting.dims.values(), default=0)
-            kinds = kinds_further(number, longest, has_room=setting is roomy, has_one=has_one)
+            longest, runs = max(setting.dims.values(), default=0), self.runs
+            counted = 1 in setting.by_symbol.values() or self._feeder.counts_past
+            kinds = kinds_further(number, longest, has_room=setting is roomy, is_counted=counted)
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
+            if self.runs == runs:
+                failure = failure or self._run_longest(sizes.longest(setting, at), kinds)
             if failure:
                 break
         return failure
 
-    def _adds_nothing(self, setting: Setting) -> bool:
-        """Whether a sum of products may have no terms: some kernels hand on whatever is in memory then."""
-        empty = [name for name, size in setting.by_symbol.items() if not size]
-        return setting.is_empty and adds_products(self._ops) and any(kind_of(name) != "past" for name in empty)
+    def _run_longest(self, asked: Halving, kinds: Sequence[tuple[Values, int]]) -> str:
+        """Run with the longest size that the nodes take of a dim of which they refuse one, as a table has rows."""
+        failure, is_taken = "", None
+        with suppress(StopIteration):
+            while not failure:
+                setting, runs = asked.send(is_taken), self.runs
+                failure, is_taken = self._run_at(setting, kinds), self.runs > runs
+        return failure
 
     def _run_weighed(self, setting: Setting) -> str:
         """Run on other weights than the usual ones, where such are made up; returns what is wrong."""

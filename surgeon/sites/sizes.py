@@ -1,7 +1,7 @@
 """Sizes for the free dimensions of a cut: several small ones, 1 included, so that dims that follow from others fit."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import TypeAlias
 
@@ -11,8 +11,8 @@ from surgeon.inputs.dims import SIZES, is_total, kind_of
 from surgeon.inputs.fitting import Fitting
 from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.setting import Setting
-from surgeon.sites.spoken import KEPT
+from surgeon.sites.setting import Setting, left_of
+from surgeon.sites.spoken import KEPT, is_factor, is_spoken_of
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
@@ -20,7 +20,6 @@ PLENTY = 1 << 15  # elements of all inputs: from here on fixed dims are made sma
 TOO_MANY = 1 << 25
 TOO_MANY_BARE = 1 << 28  # of inputs of which the shape alone is read: nothing is written into them
 SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
-LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 FEW = 4  # the same where there is much to compute
 # Multiplications, as `Load` counts them.
@@ -43,10 +42,13 @@ ROUND, EVEN = 8, 16  # of free dims: what fits registers, blocks and heads, as 3
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 _HALVES = ((ROUND, EVEN), (EVEN, ROUND))  # of dims in turn, so that one is half of the next, and each of either size
 MOST_BESIDE = 3  # such constants
-MOST_TIMES = 256  # a small dim that a number may be spoken of as: heads of a size
+MOST_UNNAMED = 3  # dims without a name that are made large
+MOST_ROWS = 1 << 21  # elements up to which all fixed dims are as they are beside rows of a dim that nodes take
+LEAST_LONG = 64  # rows from which on the nodes are asked how many they take, where they do not take them
 MOST_SUMS = 2  # of free dims, that are made a round size
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
 _Given: TypeAlias = Mapping[str, int]
+Halving: TypeAlias = Generator[Setting, bool | None, None]
 
 
 class Sizes:
@@ -64,6 +66,7 @@ class Sizes:
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
+        self._halved = set[str]()  # dims of which the longest size was looked for
         self._pinned, self._values = experiment.pinned, experiment.values
         self._places = self._values if experiment.places is None else experiment.places
         self._loads = experiment.loads
@@ -134,7 +137,7 @@ class Sizes:
     def _lacking(self, sizes: dict[str, int]) -> Size | None:
         """A dim of which nothing is left, or that is divided by nothing, if there is one."""
         given = self._totalled(sizes)
-        return next((size for size in self._dims if _left(size, given) <= 0), None)
+        return next((size for size in self._dims if left_of(size, given) <= 0), None)
 
     def usual(self) -> Setting | None:
         """The first setting that is tried; None where there is none."""
@@ -156,8 +159,8 @@ class Sizes:
         All free dims that have a name one larger, where what was even is odd; all at round sizes, and so that a sum
         of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
         at 1, the others a little larger; each alone at a length that no small buffer holds, and last at 0.  What other
-        sizes follow from is changed for all; dims without a name may follow from others, and stay.  Each alone is also
-        as long as longer constants.
+        sizes follow from is changed for all.  Each alone is also as long as longer constants.  Dims without a name may
+        follow from others: each of a few is one larger, and long, alone, which the nodes refuse then.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
@@ -173,10 +176,13 @@ class Sizes:
         beside = {name: base[name] + BESIDE_ONE for name in alone if first.work <= COSTLY_WORK}
         sets += [{**beside, name: 1} for name in alone]
         sets += [sizes for name in alone for sizes in self._long(name, first)]
+        unnamed = [name for name in self._symbols if name.startswith("?") and name not in self._chosen]
+        for name in unnamed[:MOST_UNNAMED] if first.work <= COSTLY_WORK else ():
+            sets += [{name: base[name] + 1}, *self._long(name, first)]
         if self._takes_empty:
             sets += [{name: 0} for name in alone]
         seen = [base]
-        for sizes in sets if named else ():
+        for sizes in filter(None, sets):
             bounded = {name: min(size, self._most.get(name, size)) for name, size in sizes.items()}
             by_symbol = self._totalled({**base, **bounded, **self._chosen})
             if 0 in bounded.values():  # kernels take what does not fit beside what is empty, and answer anything
@@ -197,12 +203,42 @@ class Sizes:
             if setting is not None:
                 yield setting
 
+    def longest(self, refused: Setting, first: Setting) -> Halving:
+        """Settings on the way to the longest size of a dim that the nodes take, where they refuse one.
+
+        It is told of each whether they took it.  Each dim is asked for once, and long ones alone.
+        """
+        name, high = max(refused.by_symbol.items(), key=lambda item: item[1], default=("", 0))
+        if high < LEAST_LONG or name in self._halved:
+            return
+        self._halved.add(name)
+        low = first.by_symbol.get(name, 1)
+        while high - low > 1:
+            setting = self._shorter(refused, name, (low + high) // 2)
+            is_taken = setting is not None and (yield setting)
+            low, high = ((low + high) // 2, high) if is_taken else (low, (low + high) // 2)
+
+    def _shorter(self, setting: Setting, name: str, size: int) -> Setting | None:
+        """The same with another size of one dim, the others small; with all fixed dims as they are, if that is little.
+
+        A table that was made smaller has fewer rows than the dim may be long.
+        """
+        others = {other: min(own, BESIDE_LONG) for other, own in setting.by_symbol.items() if not is_total(other)}
+        by_symbol = self._totalled({**setting.by_symbol, **others, **self._chosen, name: size})
+        whole = self._settled(by_symbol, lambda _: {})
+        if whole is not None and whole.elements <= MOST_ROWS and whole.work <= MOST_LONG:
+            return whole
+        return self._settled(by_symbol, lambda _: setting.shrunk)
+
     def _long(self, name: str, first: Setting) -> Iterator[dict[str, int]]:
         """The longest sizes of one dim that are not too much, and where that is not the longest, beside small ones."""
 
         def fits(sizes: Mapping[str, int], most: int) -> bool:
             setting = self._beside(first, sizes)
             return setting is not None and setting.elements <= most and setting.work <= max(MOST_LONG, first.work)
+
+        def beside(other: str) -> int:  # where several batches stand behind a past, counts of its rows do not fit all
+            return 1 if kind_of(name) == "past" and kind_of(other) == "batch" else BESIDE_LONG
 
         for size, most in LONG:
             rows = min(size, self._most.get(name, size))
@@ -215,7 +251,7 @@ class Sizes:
         lines += [(number + by, most) for number in longer for by in (0, LONGER)]
         lines += [(number + by, MOST_WINDOW) for number in self._lengths() for by in (0, LONGER)]
         for size, most in lines:
-            line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
+            line = {**{other: beside(other) for other in self._symbols if not is_total(other)}, name: size}
             if size <= self._most.get(name, size) and fits(line, most):
                 yield line
 
@@ -353,25 +389,7 @@ class Sizes:
         return found
 
 
-def is_spoken_of(size: int, pinned: Iterable[int]) -> bool:
-    """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
-    return any(size % part == 0 and part >= LEAST_PART for part in pinned if 0 < size <= part * MOST_PARTS)
-
-
-def is_factor(size: int, pinned: Iterable[int]) -> bool:
-    """Whether a constant or an attribute speaks of several times a dim: of the width of heads of that size."""
-    return any(number % size == 0 for number in pinned if size < number <= size * MOST_TIMES)
-
-
 def _grows(size: Size, name: str) -> bool:
     """Whether a size is larger where one symbol is much larger."""
     ones = dict.fromkeys(symbols(size), 1)
-    return _left(size, {**ones, name: MOST_RAISED}) > _left(size, ones)
-
-
-def _left(size: Size, given: _Given) -> int:
-    """What a size is; 0 where it is divided by nothing."""
-    try:
-        return evaluate(size, given)
-    except SizeError:
-        return 0
+    return left_of(size, {**ones, name: MOST_RAISED}) > left_of(size, ones)

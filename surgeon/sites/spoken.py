@@ -15,6 +15,8 @@ from surgeon.shapes.facts import WHOLE
 if TYPE_CHECKING:
     from surgeon.sites.cut import Cut
 
+LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
+MOST_TIMES = 256  # a small dim that a number may be spoken of as: heads of a size
 KEPT = 16  # fixed dims up to here stay as they are
 _OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
 # Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
@@ -90,3 +92,13 @@ def meant(numbers: np.ndarray) -> Iterator[int]:
         for guess in (size, 1 / size, size * size, 1 / (size * size)):
             if guess > KEPT and abs(guess - round(guess)) <= near * guess:
                 yield round(guess)
+
+
+def is_spoken_of(size: int, pinned: Iterable[int]) -> bool:
+    """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
+    return any(size % part == 0 and part >= LEAST_PART for part in pinned if 0 < size <= part * MOST_PARTS)
+
+
+def is_factor(size: int, pinned: Iterable[int]) -> bool:
+    """Whether a constant or an attribute speaks of several times a dim: of the width of heads of that size."""
+    return any(number % size == 0 for number in pinned if size < number <= size * MOST_TIMES)
