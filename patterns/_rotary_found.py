@@ -68,7 +68,8 @@ def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
     if is_told:
         made = laid(g, one, rank, (batch, in_one(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
     else:
-        made = as_it_is(g, one, rank, axis)
+        require(not is_apart, "the tables are not known to be of half a head")
+        made = in_order(g, one, rank, axis)
     sides = ((0, batch in (1, m.sizes[0])), (rows, is_as_large(count, m.sizes[rows])))
     if not is_told or not all(is_there for _, is_there in sides):  # for one of all, or as many, which inputs tell alone
         x = heads_of(g, m)
@@ -100,12 +101,6 @@ def in_one(heads: Any, rows: Any) -> int:
     return heads * rows if isinstance(heads, int) and isinstance(rows, int) else -1
 
 
-def as_it_is(g: Graph, table: Any, rank: int, rows: int) -> Any:
-    """A table of so many axes, and of one column or half a head of them, as [batch, row, column]."""
-    require(rank in (2, 3, 4) and rows != 0, "the tables are not known to be of half a head")
-    return table if rank == 3 else g.squeeze(table, [3 - rows]) if rank == 4 else g.unsqueeze(table, [0])
-
-
 def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int, int], rows: int, dtype: Any) -> Any:
     """A table of so many axes as [batch, row, column].  rows: their axis; 0 where each head has its own."""
     batch, count, half = sizes
@@ -113,5 +108,10 @@ def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int, int], rows: int
         return table.astype(dtype).reshape(batch, -1, half)
     if batch == 1 or not rows:
         return g.reshape(table, [1 if batch == 1 else 0, count, half])
-    require(rank in (3, 4), "the axes of a table are not known")
-    return table if rank == 3 else g.squeeze(table, [3 - rows])
+    return in_order(g, table, rank, rows)
+
+
+def in_order(g: Graph, table: Any, rank: int, rows: int) -> Any:
+    """The same of a table that has all of its columns as they are, however many."""
+    require(rank in (2, 3, 4), "the axes of a table are not known")
+    return table if rank == 3 else g.squeeze(table, [3 - rows]) if rank == 4 else g.unsqueeze(table, [0])

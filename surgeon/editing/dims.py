@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 import onnx
 from onnx import TypeProto
 
-from surgeon.editing.draft import ModelDraft, holders
+from surgeon.editing.draft import ModelDraft
 from surgeon.inputs.dims import input_dims, wanted_inputs
+from surgeon.ops.walking import holders
 from surgeon.shapes.facts import Facts
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import parse, symbols

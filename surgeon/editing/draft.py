@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from surgeon.editing.freed import Freed
 from surgeon.errors import UsageError
@@ -14,7 +14,7 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.inputs.dims import wanted_inputs
 from surgeon.listing import nearest
-from surgeon.ops.walking import graphs_of, unused
+from surgeon.ops.walking import graphs_below, unused
 from surgeon.shapes.facts import Facts
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
@@ -232,14 +232,6 @@ def _dimension(size: Size) -> int | str | None:
     return size if isinstance(size, int) else None if any(name.startswith("?") for name in symbols(size)) else str(size)
 
 
-def graphs_below(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph, and those that its nodes hold, at any depth."""
-    yield graph
-    for node in graph.node:
-        for body in graphs_of(node):
-            yield from graphs_below(body)
-
-
 def names_in(graph: GraphProto) -> Iterator[str]:
     """The names of the tensors that a graph itself has, in all places where one can stand."""
     yield from (value.name for values in (graph.input, graph.output, graph.value_info) for value in values)
@@ -248,16 +240,6 @@ def names_in(graph: GraphProto) -> Iterator[str]:
     for node in graph.node:
         yield from node.output
         yield from node.input
-
-
-def holders(model: onnx.ModelProto) -> Iterator[GraphProto | FunctionProto]:
-    """All that hold nodes in a model: the graph, the local functions, and the bodies in both."""
-    yield from graphs_below(model.graph)
-    for function in model.functions:
-        yield function
-        for node in function.node:
-            for body in graphs_of(node):
-                yield from graphs_below(body)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto
 
 from surgeon.editing.dims import dims_in
-from surgeon.editing.draft import ModelDraft, graphs_below, names_in, unknown
+from surgeon.editing.draft import ModelDraft, names_in, unknown
 from surgeon.editing.names import rename_in
 from surgeon.editing.pruning import keep
 from surgeon.errors import UsageError
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schema_tables import plain_domain
-from surgeon.ops.walking import all_nodes, called_by, imports_of, key_of, unused
+from surgeon.ops.walking import all_nodes, called_by, graphs_below, imports_of, key_of, unused
 from surgeon.shapes.symbols import Size, parse, substitute, symbol, symbols
 
 Dim = TensorShapeProto.Dimension

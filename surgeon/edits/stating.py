@@ -7,10 +7,11 @@ from typing import Literal, Self
 import onnx
 
 from surgeon.editing.dims import restate
-from surgeon.editing.draft import ModelDraft, holders
+from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, dtype_asked, pair
 from surgeon.errors import UsageError
 from surgeon.ops.attributes import dtype_name
+from surgeon.ops.walking import holders
 from surgeon.shapes.facts import Shape, spelled
 from surgeon.upgrading.upgrade import raise_skeleton, require_opset
 

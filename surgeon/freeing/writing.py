@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
-from surgeon.editing.draft import ModelDraft, graphs_below
+from surgeon.editing.draft import ModelDraft
 from surgeon.editing.pruning import keep
 from surgeon.errors import GraphError
 from surgeon.freeing.plan import Counted, Given, SizeList, Tuples
 from surgeon.freeing.walk import Walk
-from surgeon.ops.walking import nodes_of, unused
+from surgeon.ops.walking import graphs_below, nodes_of, unused
 from surgeon.shapes.facts import INT64, Shape
 from surgeon.shapes.polynomials import Call
 from surgeon.shapes.symbols import Size

@@ -61,6 +61,24 @@ def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
         yield from graphs_in(attribute)
 
 
+def graphs_below(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph, and those that its nodes hold, at any depth."""
+    yield graph
+    for node in graph.node:
+        for body in graphs_of(node):
+            yield from graphs_below(body)
+
+
+def holders(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+    """All that hold nodes in a model: the graph, the local functions, and the bodies in both."""
+    yield from graphs_below(model.graph)
+    for function in model.functions:
+        yield function
+        for node in function.node:
+            for body in graphs_of(node):
+                yield from graphs_below(body)
+
+
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Yield nodes and those of the bodies that they hold, at any depth, a node before those inside it."""
     for node in nodes:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from surgeon.editing.draft import ModelDraft, graphs_below, names_in
+from surgeon.editing.draft import ModelDraft, names_in
 from surgeon.file.payloads import KEY
 from surgeon.file.recasting import Recast, recast
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES, follows_input
-from surgeon.ops.walking import graphs_of, imports_of
+from surgeon.ops.walking import graphs_below, graphs_of, imports_of
 from surgeon.precision.plan import DtypePlan
 from surgeon.precision.wiring import STORED, Key, Typed
 from surgeon.running.casting import halving

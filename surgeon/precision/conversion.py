@@ -8,7 +8,6 @@ from typing import Any
 import onnx
 
 from surgeon.editing.adding import require_casts
-from surgeon.editing.draft import holders
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
 from surgeon.file.recasting import Seen, seen_of
@@ -19,6 +18,7 @@ from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity
 from surgeon.ops.dtypes_told import CHOOSING
+from surgeon.ops.walking import holders
 from surgeon.precision.building import Builder, Built, Io, Keeping
 from surgeon.precision.choices import Retyping
 from surgeon.precision.comparison import OutputComparison

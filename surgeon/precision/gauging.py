@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from surgeon.editing.draft import ModelDraft, holders, names_in
+from surgeon.editing.draft import ModelDraft, names_in
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Address, Model
 from surgeon.file.save import Written
 from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.walking import holders
 from surgeon.shapes.indexed import shapes_of
 
 FAR = float("inf")

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from surgeon.ops.records import likened_node
-from surgeon.ops.walking import all_nodes, graphs_of, nodes_of
+from surgeon.ops.walking import holders, nodes_of
 
 MOST_EDGES = 128  # numbers that inputs have to be, all in all
 _MOST_LISTED = 1 << 12  # elements of a constant that is compared with, or of an attribute
@@ -19,15 +19,20 @@ _BETWEEN_NODES = 2  # ways that are followed from one node
 def numbers_in(model: ModelProto) -> dict[str, np.ndarray]:
     """The numbers that a model speaks of, as float64, by names: those of constants of the main graph are theirs.
 
-    They are those of one element, in bodies and functions too, and what attributes hold as numbers of any size.
+    They are those of one element, in bodies and functions too, and what attributes hold: tensors of one element, the
+    numbers of elementwise operators, and the lists of ai.onnx.ml.
     """
     found = {tensor.name: _lone(tensor) for tensor in model.graph.initializer}
-    for place, node in enumerate(nodes_of(model)):
-        said = [numbers for item in node.attribute for numbers in _said(node, item)]
-        held = [_lone(tensor) for graph in graphs_of(node) for tensor in graph.initializer]
-        for number, numbers in enumerate((*said, *held)):
-            found[f"{place}/{number}"] = numbers[np.abs(numbers) <= _LARGEST]
+    _, *inside = holders(model)
+    inner = [_lone(tensor) for holder in inside for tensor in _stored(holder)]
+    inner += [numbers for node in nodes_of(model) for item in node.attribute for numbers in _said(node, item)]
+    found |= {f"/{place}": numbers[np.abs(numbers) <= _LARGEST] for place, numbers in enumerate(inner)}
     return {name: numbers for name, numbers in found.items() if numbers.size}
+
+
+def _stored(holder: GraphProto | FunctionProto) -> Iterable[TensorProto]:
+    """What is stored beside the nodes of a graph; a function has nothing."""
+    return holder.initializer if isinstance(holder, GraphProto) else ()
 
 
 def edges_of(model: ModelProto) -> list[float]:
@@ -36,25 +41,16 @@ def edges_of(model: ModelProto) -> list[float]:
     Sums and products with constants on the way are solved: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
     """
     found: dict[float, None] = {}
-    for nodes, stored in _parts(model):
-        known = {tensor.name: tensor for tensor in stored}
-        known |= {node.output[0]: tensor for node in nodes for tensor in _made(node)}
-        makers = {name: node for node in nodes for name in node.output if name}
-        for node in nodes:
+    for holder in holders(model):
+        known = {tensor.name: tensor for tensor in _stored(holder)}
+        known |= {node.output[0]: tensor for node in holder.node for tensor in _made(node)}
+        makers = {name: node for node in holder.node for name in node.output if name}
+        for node in holder.node:
             for tensor, wanted in _wanted(node, known):
                 for number in _back(tensor, wanted, known, makers.get, _FURTHEST):
                     if isfinite(number) and len(found) < MOST_EDGES:
                         found[number] = None
     return list(found)
-
-
-def _parts(model: ModelProto) -> Iterator[tuple[list[NodeProto], list[TensorProto]]]:
-    """The nodes, and what is stored beside them, of the main graph, of bodies and of functions."""
-    yield list(model.graph.node), list(model.graph.initializer)
-    yield from ((list(function.node), []) for function in model.functions)
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for node in all_nodes(nodes):
-            yield from ((list(graph.node), list(graph.initializer)) for graph in graphs_of(node))
 
 
 def _made(node: NodeProto) -> Iterator[TensorProto]:
@@ -115,7 +111,7 @@ def _solved(number: float, family: str, sign: int, others: Iterable[tuple[int, f
 
 
 def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
-    """The numbers of an attribute: tensors of one element, and those of an elementwise operator or one of no record."""
+    """The numbers of an attribute that somebody may decide by."""
     if item.type == AttributeProto.TENSOR:
         yield _lone(item.t)
         return
@@ -139,7 +135,9 @@ def _listed(tensor: TensorProto) -> list[float]:
 
 
 def _numbers(tensor: TensorProto) -> np.ndarray:
-    if tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED):
+    """All numbers of a constant; none of one whose payload is cut out, or that holds what is no number."""
+    is_none = tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED)
+    if is_none or tensor.data_location == TensorProto.EXTERNAL:
         return np.empty(0)
     array = numpy_helper.to_array(tensor)
     return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)

@@ -148,11 +148,16 @@ class Feeder:
             feeds.update(self._made[shrunk])
         special = turn % ANEW if values is Values.USUAL else 0
         if special in (SPOKEN_OF, TIES):
-            most = self._largest_pin() if turn < ANEW or setting.elements < ROOM else ROOMY_PIN
-            small = self._counts.union(self._experiment.added)
-            seed = self._seed + turn
-            told, ties = (feeds, self._plan, self._constants, seed), special == TIES
-            sprinkle(*told, edges=self._edges, most=most, small=small, ties=ties)
+            sprinkle(
+                feeds,
+                self._plan,
+                self._constants,
+                self._seed + turn,
+                edges=self._edges,
+                most=self._largest_pin() if turn < ANEW or setting.elements < ROOM else ROOMY_PIN,
+                small=self._counts.union(self._experiment.added),
+                ties=special == TIES,
+            )
         if values is Values.OUT_OF_ROLE and turn >= PINS_OUT_OF_ROLE:
             seed = self._seed + turn * ANEW
             sprinkle(feeds, self._plan, self._constants, seed, most=LARGE_PIN, out_of_role=True)

@@ -15,11 +15,12 @@ HALVES = (0.5, -0.5, 1.5, 2.5)
 GRID = tuple(sign * part for sign in (1, -1) for part in (0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4))
 CLOSE = 2  # how many times one of two constants may be the other, that there is something between them
 BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # times a constant: where a function that has another branch from there on shows it
-NEXT = (1 + 2.0**-16, 1 - 2.0**-16)  # times what something is compared with: what half of its bits cannot tell from it
+AROUND = (1, 1 + 2.0**-16, 1 - 2.0**-16)  # times what something is compared with: half of the bits do not tell it
+ONE_BESIDE = (0, 1, -1)  # the same added, of integers
 LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
 LARGE_WIDE_PIN = 1e12  # and float32
 BEYOND = 1 << 62  # any number of elements
-MOST_TURNS = 32  # in which inputs of few elements meet what they are to meet
+MOST_PIN_TURNS = 32  # in which inputs of few elements meet what they are to meet
 ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
 
 
@@ -101,7 +102,7 @@ def sprinkle(
         places = random.choice(room, count, replace=False) if count else ()
         # Others each time, and in each input: where there is room for few, all are met in turn.  Of floats three lie
         # close together, which two inputs are not to hold at once: nobody would see which of them was chosen.
-        first = turn + place * (len(NEXT) + 1 if is_float else 1)
+        first = turn + place * (len(AROUND) if is_float else 1)
         for number, at in enumerate(places, first * count):
             flat[at] = fitting[number % len(fitting)]
         feeds[want.name] = flat.reshape(feeds[want.name].shape)
@@ -129,15 +130,15 @@ def _spoken(
     inside += [step * part for step in steps if abs(step) <= large for part in BESIDE]
     beside = [number + by for number in counted if number and number.is_integer() for by in (-1, 1)]
     met = [number for number in edges if abs(number) <= min(most, large)]
-    near = [number * part for number in met for part in (1, *NEXT)]
-    whole = [float(int(number) + by) for number in met for by in (0, 1, -1)]
+    near = [number * part for number in met for part in AROUND]
+    whole = [float(int(number) + by) for number in met for by in ONE_BESIDE]
     return Spoken(
         numbers,
         counted,
         floats=[*near, *(between if ties else [*numbers, *HALVES, *inside])],
         integers=[*whole, *([*beside, *counted] if ties else [*counted, *beside])],
         compared=[*whole, *(number for _, number in scalars)],
-        edges=3 * len(met),
+        edges=len(near),
     )
 
 
@@ -157,8 +158,8 @@ def turns_for(constants: Mapping[str, np.ndarray], edges: int, elements: int) ->
     edges: how many numbers there are for inputs to be, to be what something is compared with.
     """
     scalars = sum(numbers.size for numbers in constants.values())
-    pins = min(len(HALVES) * (scalars + 1), MOST_PINS) + 3 * edges
-    return min(-(-pins // max(elements // PART_OF_PINS, 1)), MOST_TURNS)
+    pins = min(len(HALVES) * (scalars + 1), MOST_PINS) + len(AROUND) * edges
+    return min(-(-pins // max(elements // PART_OF_PINS, 1)), MOST_PIN_TURNS)
 
 
 def _point(feeds: Feeds, name: str, numbers: Sequence[float], random: np.random.Generator) -> None:

@@ -214,9 +214,10 @@ class Sizes:
         self._halved.add(name)
         low = first.by_symbol.get(name, 1)
         while high - low > 1:
-            setting = self._shorter(refused, name, (low + high) // 2)
+            middle = (low + high) // 2
+            setting = self._shorter(refused, name, middle)
             is_taken = setting is not None and (yield setting)
-            low, high = ((low + high) // 2, high) if is_taken else (low, (low + high) // 2)
+            low, high = (middle, high) if is_taken else (low, middle)
 
     def _shorter(self, setting: Setting, name: str, size: int) -> Setting | None:
         """The same with another size of one dim, the others small; with all fixed dims as they are, if that is little.
