@@ -1,4 +1,4 @@
-"""Attention whose mask hides the future alone: said by an attribute instead of a mask of rows times keys."""
+"""Attention whose mask hides the future alone, which an attribute says instead, or hides nothing at all."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
 from ._attention import DIFFERS
+from ._attention_said import SHORT, is_whole
 from ._masks import LOWEST
-from ._nodes import Whole, group_query, multi_head, of_onnx, without_mask
+from ._nodes import Whole, group_query, multi_head, of_onnx, projecting, without_mask
 
 HIDDEN = {**DIFFERS, "extreme": "a score beside which the mask's number is small is hidden too"}
 
@@ -62,3 +63,26 @@ def causal_attention(g: Graph, m: Masked) -> Any:
     Numerics: rounding only, for finite numbers.
     """
     return without_mask(g, m, is_causal=True)
+
+
+def with_projections(g: Graph, m: Masked) -> Any:
+    """Attention with the projections in it, and a mask."""
+    return projecting(g, m, m.bias)
+
+
+def hides_nothing(m: Masked) -> None:
+    """The mask is 0 for every key, or true."""
+    found = m.bias.choice
+    require(found is not None and found.is_uniform, "the mask is not known to be the same for all keys")
+    require(bool(found.inside) if found.inside.dtype == np.bool_ else found.inside == 0, "the mask is not 0")
+    require(m.standard is None or is_whole(m.bias, m.k), SHORT)
+
+
+@rule(patterns=[alone, with_present, with_projections], conditions=[hides_nothing], target="any")
+def idle_mask(g: Graph, m: Masked) -> Any:
+    """Take a mask that hides nothing from an attention, as exporters make of images, or of texts without padding.
+
+    What: MultiHeadAttention, GroupQueryAttention or either Attention whose mask is 0 everywhere, or true.
+    Numerics: none, for finite numbers.
+    """
+    return without_mask(g, m, is_causal=m.is_causal and m.standard is not None)

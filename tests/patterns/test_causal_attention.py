@@ -1,9 +1,9 @@
-"""Attention whose mask hides the future: what says so itself, what keeps its mask and why."""
+"""Attention whose mask hides the future, or nothing: what says so itself, what keeps its mask and why."""
 
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.causal_attention import causal_attention
+from surgeon.patterns.causal_attention import causal_attention, idle_mask
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -15,6 +15,7 @@ CONSTANTS = (
     "int64[1] third = {2}, int64[2] front = {0, 1}, int64[4] rows = {1, 1, -1, 1}, float zero = {0}, "
     "float unit = {1}, float[1] ones = {1}, float low = {-3.4e38}, float few = {-100}, bool[1] yes = {1}, "
     "float[1, 1, 3, 3] tri = {0, -1e9, -1e9, 0, 0, -1e9, 0, 0, 0}, "
+    "float[1, 1, 3, 3] free = {0, 0, 0, 0, 0, 0, 0, 0, 0}, bool[1, 1, 1, 1] all = {1}, "
     "float[1, 1, 3, 3] odd = {0, -1e9, -1e9, 0, 0, 0, 0, 0, 0}>"
 )
 SIZES = "z = Shape(q) n = Gather(z, one) n1 = Unsqueeze(n, first)"
@@ -48,6 +49,14 @@ STANDARD_FUTURE = (
     "zq = Shape(q) n = Gather(zq, two) zk = Shape(k) o = Gather(zk, two) r = Range(nil, n, one) "
     "x = Range(nil, o, one) j = Unsqueeze(x, first) i = Unsqueeze(r, second) m = GreaterOrEqual(i, j)"
 )
+SHOWN = (
+    f"{SIZES} zb = Gather(z, nil) b1 = Unsqueeze(zb, first) sh = Concat<axis = 0>(b1, second, n1, n1) "
+    "e = Expand(all, sh)"
+)
+STANDARD_SHOWN = (
+    "zq = Shape(q) n = Gather(zq, third) zk = Shape(k) o = Gather(zk, third) sh = Concat<axis = 0>(n, o) "
+    "m = Expand(yes, sh)"
+)
 
 # fmt: off
 FIRES = [
@@ -77,6 +86,22 @@ FIRES = [
     Case(causal_attention, "behind a past", graph(f"{SIZES} {BEHIND} {FLOATS} {CACHED}", CACHE, output=PRESENT)),
     Case(causal_attention, "a condition", target="onnx",
          model=graph(f"{STANDARD_FUTURE} y = Attention(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
+    Case(idle_mask, "a condition that shows all, spread to the scores", graph(
+        f"{SHOWN} m = Where(e, zero, low) {NODE}")),
+    Case(idle_mask, "no padding: a mask that is folded", graph(
+        f"m = Identity(free) {NODE}", f"{fixed(INPUTS)}", output="float[2, 3, 32]")),
+    Case(idle_mask, "the future is hidden by the op itself", graph(
+        f"{SHOWN} m = Where(e, zero, low) {NODE.replace('scale', 'unidirectional = 1, scale')}")),
+    Case(idle_mask, "GroupQueryAttention", graph(
+        f"{SHOWN} m = Where(e, zero, low) w = Cast<to = 6>(n) l = Sub(w, whole) last = Expand(l, b1) "
+        f"{GROUPED.replace('causal = 0', 'causal = 1').replace('a, e', 'a, p')}(q, k, v, , , last, w, , , , m)")),
+    Case(idle_mask, "with the projections in it", graph(
+        f"{SHOWN} m = Where(e, zero, low) y = com.microsoft.Attention<num_heads = 4>(q, k, v, , , m)",
+        "float[b, s, 32] q, float[32, 96] k, float[96] v")),
+    Case(idle_mask, "a condition", target="onnx",
+         model=graph(f"{STANDARD_SHOWN} y = Attention(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
+    Case(idle_mask, "a condition beside the future", target="onnx", model=graph(
+        f"{STANDARD_SHOWN} y = Attention<is_causal = 1>(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
 ]
 SPARES = [
     Case(causal_attention, "a mask that is given", why="more than the places",
@@ -91,6 +116,11 @@ SPARES = [
     Case(causal_attention, "nothing hidden", why="hides nothing",
          model=graph(f"{RANGE} c0 = GreaterOrEqual(i, nil) c = Expand(c0, z2) {FLOATS} {NODE}"
                      .replace("c0 =", "z2 = Concat<axis = 0>(n1, n1) c0 ="))),
+    Case(idle_mask, "the future hidden", why="the same for all keys", model=graph(f"{FUTURE} {FLOATS} {NODE}")),
+    Case(idle_mask, "all hidden", why="not 0", model=graph(f"{SHOWN} m = Where(e, low, zero) {NODE}")),
+    Case(idle_mask, "a mask of fewer keys, which hides the rest", target="onnx", why="a shorter one",
+         model=graph(f"{STANDARD_SHOWN.replace('(n, o)', '(n, third)')} y = Attention(q, k, v, m)",
+                     STANDARD, 23, "float[b, 4, s, 8]")),
     Case(causal_attention, "its own place hidden", why="begin behind the past",
          model=graph(f"{RANGE} c = Less(j, i) {FLOATS} {NODE}")),
     Case(causal_attention, "a number that does not hide", why="hides nothing",
