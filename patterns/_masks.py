@@ -52,7 +52,9 @@ def require_fits(m: Scores, keys: Any) -> None:
         for name, own, size in zip(told, sizes, wanted, strict=False):
             fits = own == 1 or is_as_large(own, size) or (not isinstance(own, int) and own.is_one_beside(size))
             fits = fits or (is_square and name == "rows")
-            require(fits, f"the mask has {own} {name} where the queries have {size}")
+            is_free = not isinstance(own, int) and not isinstance(size, int)
+            help_ = "; if these are always as many, say so by surgeon edit --join-dim" if is_free else ""
+            require(fits, f"the mask has {own} {name} where the queries have {size}{help_}")
 
 
 def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor]) -> Any:

@@ -12,6 +12,7 @@ from surgeon.edits.detections import AppendEfficientNms as AppendEfficientNms
 from surgeon.edits.detections import AppendNms as AppendNms
 from surgeon.edits.detector_tails import detector_tail as detector_tail
 from surgeon.edits.dims import Dim as Dim
+from surgeon.edits.dims import JoinDim as JoinDim
 from surgeon.edits.dims import RenameDim as RenameDim
 from surgeon.edits.extract import Extract as Extract
 from surgeon.edits.free import Free as Free

@@ -1,4 +1,4 @@
-"""Free dimensions: given a size, or another name."""
+"""Free dimensions: given a size, or another name, or that of another."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -150,21 +150,79 @@ class RenameDim(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Rename it."""
-        stated = {dim.dim_param.strip() for dim in dims_of(draft.skeleton) if dim.dim_param}
-        known = dict.fromkeys([*free_names(draft.skeleton), *sorted(stated)])
-        if self.old not in known:
-            raise UsageError(f"The model has no dimension {self.old!r}; {nearest(self.old, list(known))}")
+        known = _known(draft, self.old)
         if self.old == self.new:
             return ()
         if parse(self.new) != symbol(self.new) or "?" in self.new or "[" in self.new:
             raise UsageError(f"{self.new!r} is no name of a dimension; give it a word, as in batch.")
         if self.new in known:
-            raise UsageError(f"Another dimension is called {self.new!r}; choose another name.")
-        place = PLACE.match(self.old)
-        if place is not None and self.old not in stated:
-            draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_param = self.new
-        else:
-            rename_dims(draft.skeleton, lambda name: self.new if name == self.old else name)
+            raise UsageError(
+                f"Another dimension is called {self.new!r}; choose another name, or where both are always of one size "
+                f"say so by --join-dim {self.old}={self.new}."
+            )
+        _call(draft, self.old, self.new)
         draft.claim.dims[self.new] = draft.claim.dims.pop(self.old, self.old)
         draft.changed()
         return (f"dimension {self.old!r} is called {self.new!r}",)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinDim(Edit):
+    """State that a free dimension is always as large as another: both bear the name of that then.
+
+    Exporters that are told axes without names give each input dimensions of its own, `input_ids_0` and
+    `attention_mask_0`; what needs both to be one batch, as an attention with a mask, is not found then.
+
+    Attributes:
+        name: of the dimension.
+        other: of that which is as large, and whose name stays.
+
+    Raises:
+        UsageError: the model has no such dimensions, or one of them has no name.
+
+    Examples:
+        >>> import surgeon
+        >>> join = surgeon.edits.JoinDim("sequence", "batch")
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", join, output="square.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ("dimension 'sequence' is always as large as 'batch', and called so", 'proved')
+    """
+
+    name: str
+    other: str
+    flag = "join-dim"
+    metavar = "NAME=OTHER"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Give both one name."""
+        for name in (self.name, self.other):
+            _known(draft, name)
+        if self.name == self.other:
+            return ()
+        if PLACE.match(self.other) is not None:
+            raise UsageError(f"The dimension {self.other!r} has no name; give it one: --rename-dim {self.other}=batch.")
+        _call(draft, self.name, self.other)
+        draft.claim.dims.pop(self.name, None)
+        draft.changed()
+        return (f"dimension {self.name!r} is always as large as {self.other!r}, and called so",)
+
+
+def _stated(draft: ModelDraft) -> set[str]:
+    return {dim.dim_param.strip() for dim in dims_of(draft.skeleton) if dim.dim_param}
+
+
+def _known(draft: ModelDraft, name: str) -> list[str]:
+    """All dimensions of the model.  Raises UsageError where this is none."""
+    known = list(dict.fromkeys([*free_names(draft.skeleton), *sorted(_stated(draft))]))
+    if name not in known:
+        raise UsageError(f"The model has no dimension {name!r}; {nearest(name, known)}")
+    return known
+
+
+def _call(draft: ModelDraft, old: str, new: str) -> None:
+    """Give a dimension another name, wherever a shape is stated."""
+    place = PLACE.match(old)
+    if place is not None and old not in _stated(draft):
+        draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_param = new
+    else:
+        rename_dims(draft.skeleton, lambda name: new if name == old else name)

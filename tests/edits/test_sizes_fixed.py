@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import surgeon
-from surgeon.edits import AddOutput, Dim, Extract, Free, RaiseOpset, Rename, RenameDim, ShapesOf, StateTensor
+from surgeon.edits import AddOutput, Dim, Extract, Free, JoinDim, RaiseOpset, Rename, RenameDim, ShapesOf, StateTensor
 from surgeon.errors import GraphError, UsageError
 from tests.command_line import run
 from tests.edits.test_sizes import answer, model, numbers, ops, shape
@@ -99,6 +99,37 @@ def test_a_name_is_changed_in_expressions_too():
     assert back.SerializeToString() == source.SerializeToString()
 
 
+def test_two_dimensions_that_are_always_of_one_size_bear_one_name():
+    text = "g (float[n, m] x, float[k, m] w) => (float[a, m] y) { z = Neg (x)  y = Add (z, w) }"
+    source = stating(text, z=["n", "m"])
+    source.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "max(k, n)"
+    made, report = surgeon.edit(source, [JoinDim("k", "n"), Rename("w", "v")], check="model")
+    assert report.outcome == "proved"
+    assert report.by_structure
+    assert dims(made) == {"x": ["n", "m"], "v": ["n", "m"], "z": ["n", "m"], "y": ["max(n, n)", "m"]}
+    source.graph.input[1].type.tensor_type.shape.dim[0].Clear()
+    made, _ = surgeon.edit(source, JoinDim("w[0]", "n"))
+    assert shape(made.graph.input[1]) == ["n", "m"]
+    same, report = surgeon.edit(source, JoinDim("n", "n"))
+    assert report.outcome == "unchanged"
+
+
+ATTENTION = """
+g (float[b, 2, s, 8] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v, float[c, 1, 1, t] mask) => (float[b, 2, s, 8] y)
+{ kt = Transpose <perm = [0, 1, 3, 2]> (k)  p = MatMul (q, kt)  m = Add (p, mask)  w = Softmax (m)  y = MatMul (w, v) }
+"""
+
+
+def test_an_attention_is_found_once_its_mask_is_of_the_same_batch():
+    _, report = surgeon.rewrite(model(ATTENTION), "attention")
+    assert not report.sites
+    told = "the mask has c batches where the queries have b; if these are always as many, say so by surgeon edit --join"
+    assert told in report.misses[0].reason
+    joined, _ = surgeon.edit(model(ATTENTION), [JoinDim("c", "b"), JoinDim("t", "s")])
+    _, report = surgeon.rewrite(joined, "attention")
+    assert [site.outcome for site in report.sites] == ["proved"]
+
+
 def test_names_in_bodies_and_of_places_without_one():
     text = """
     g (float[n] x, bool c) => (float[n] y)
@@ -136,7 +167,10 @@ def test_edits_of_dimensions_know_each_other():
         (Dim("z[0]", 9), "no input 'z'"),
         (RenameDim("batch", "length"), "Another dimension is called 'length'"),
         (RenameDim("bath", "n"), "did you mean 'batch'?"),
+        (RenameDim("batch", "length"), "say so by --join-dim batch=length"),
         (RenameDim("batch", "a+b"), "is no name of a dimension"),
+        (JoinDim("bath", "length"), "did you mean 'batch'?"),
+        (JoinDim("batch", "n"), "The model has no dimension 'n'"),
         (ShapesOf("forget"), "write infer or drop"),
         (RaiseOpset(99), "There is no opset 99"),
         (RaiseOpset(11), "would lower it"),
