@@ -100,6 +100,22 @@ LOOP = """
 """
 
 
+@pytest.mark.parametrize("ends", ["float[b, s, 16] y", "float[b, s, 16] y, float[b, 2, t, 8] pk, float[b, 2, t, 8] pv"])
+def test_a_cache_that_begins_is_of_the_dtype_of_its_keys(ends):
+    """GroupQueryAttention makes a cache though it was given none: its dtype follows from no cache."""
+    body = """
+        n = Shape<start = 1, end = 2>(q) w = Cast<to = 6>(n) t = Squeeze(w) l = Sub(t, one)
+        m = Shape<start = 0, end = 1>(q) last = Expand(l, m) a = Mul(q, half)
+        y, pk, pv = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 2>(a, k, v, , , last, t)
+    """
+    head = f"(float[b, s, 16] q, float[b, s, 16] k, float[b, s, 16] v) => ({ends})"
+    weights = "<int32 one = {1}, float half = {0.5}>"
+    made, report = converted(model(body, head, more=', "com.microsoft" : 1', weights=weights))
+    assert report.outcome == "proved"
+    assert not report.kept
+    assert report.casts == 3 + len(made.graph.output)
+
+
 @pytest.mark.parametrize("keep", ["op:Exp", "op:Tanh", "op:Add", "op:Mul", "auto"])
 def test_loops_carry_one_dtype_and_capture_the_right_one(keep):
     made, report = converted(model(LOOP, weights="<float[4] b = {1, 2, 0.5, 0}>"), keep=[keep])

@@ -122,6 +122,9 @@ def _by_schema(
     fixed: list[int] = []
     staying, told = STAYING_INPUTS.get(node.op, ()), STAYING_OUTPUTS.get(node.op, ())
     tied = {formal.type for place in own if (formal := version.input_at(place)) and place not in staying}
+    past = None if facts.attends is None else facts.attends.past_key
+    if past is not None and not any(node.inputs[past : past + 1]) and (cache := version.input_at(past)):
+        tied.add(cache.type)  # of keys that are the first, the cache has the dtype
     for place in own:
         formal = version.input_at(place)
         if formal is not None and ((place == 0 and facts.reads_shape) or facts.sizes):
