@@ -8,10 +8,13 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
+import surgeon
+from surgeon.testing import parse
 from tests.command_line import files_in, gelus, one_sentence, process, rule_file, run, with_data_file
 
 ODD = """
@@ -290,6 +293,25 @@ def test_an_error_in_a_rule_s_own_code_names_rule_line_and_node(tmp_path: Path) 
     assert "ZeroDivisionError" in message
     assert "at node" in message
     assert not out.exists()
+
+
+def test_an_error_in_a_rule_s_reference_names_rule_line_and_node() -> None:
+    """What the op means that a rule writes is asked for when its sites are proved."""
+
+    @surgeon.rule(patterns=[lambda g, x: g.relu(g.neg(x))], target="any")
+    def joined(g: surgeon.Graph, x: surgeon.Tensor) -> Any:
+        """Write an op of one's own."""
+        return g.op("mine::ReluOfNeg", x)
+
+    @joined.on("decomposed")
+    def _(g: surgeon.Graph, x: surgeon.Tensor) -> Any:
+        return g.mul(x, 1 / (x.rank - 1))
+
+    head = '<ir_version: 10, opset_import: ["" : 18, "mine" : 1]>'
+    model = parse(f"{head} g (float[n] x) => (float[n] y) {{ t = Neg(x) y = Relu(t) }}")
+    told = r"\(test_cli_errors.py:\d+, ZeroDivisionError: .*\) at the node that makes 'y'; mend its reference\."
+    with pytest.raises(surgeon.SurgeonError, match=f"Rule joined broke {told}"):
+        surgeon.rewrite(model, joined)
 
 
 def test_a_report_is_strict_json_whatever_the_numbers_are(tmp_path: Path) -> None:

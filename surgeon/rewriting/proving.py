@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnx import FunctionProto, helper
 
-from surgeon.errors import ModelFileError, Refused, RuleError
+from surgeon.errors import ModelFileError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.file.sameness import Contents
 from surgeon.file.save import Written
 from surgeon.implementations import shipped
@@ -23,7 +23,7 @@ from surgeon.models.options import CheckOptions
 from surgeon.rewriting.result import Site
 from surgeon.rewriting.run import RuleRun
 from surgeon.rules.embedding import first_forms
-from surgeon.rules.rule import Rule
+from surgeon.rules.rule import Rule, broken
 from surgeon.running.inlining import PRIVATE_DOMAIN
 from surgeon.sites.experiment import ProofOptions
 from surgeon.sites.proof import SiteProof
@@ -89,6 +89,11 @@ def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> Fun
         reference = build(rule.reference, step.match)
     except (Refused, RuleError):
         return None  # the pattern that matched binds other captures than the reference needs
+    except SurgeonError:
+        raise
+    except Exception as error:
+        made = step.match.outputs[0]
+        raise RewriteError(f"{broken(rule, error)} at the node that makes {made!r}; mend its reference.") from error
     if any(item.qualified == node.op for item in reference.nodes):
         return None  # the reference is the op itself
     inputs = [f"in{place}" for place in range(len(captures))]

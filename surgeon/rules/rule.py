@@ -250,8 +250,10 @@ def broken(rule: "Rule", error: Exception) -> str:
 
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
-    at = (own or frames)[-1]
-    return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {type(error).__name__}: {error})"
+    at, told = (own or frames)[-1], f"{type(error).__name__}: {error}"
+    if isinstance(error, RecursionError):
+        told = "operations nest deeper than Python's stack goes: match fewer at a time"
+    return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {told})"
 
 
 def _ranked(forms: Sequence[Form], kinds: Sequence[str]) -> list[Form]:
