@@ -132,6 +132,44 @@ def test_several_dynamic_axes_and_integers(tmp_path: Path) -> None:
     assert result.reason == "Output 'y' has shape [2, 5] where the original's is [5, 2]."
 
 
+NUMBERS = {"zero": 0, "one": 1, "first": [0], "axis": [1], "last": [64]}
+ENTRY = "g (int64[b, s] position_ids, float[b, s, 8] x) => (float[b, s, 8] y) "
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        pytest.param(
+            ENTRY + "{ p = Gather(table, position_ids) y = Add(x, p) }",
+            ENTRY + "{ n = Shape<start = 1, end = 2>(x) k = Squeeze(n) r = Range(zero, k, one) p = Gather(table, r) "
+            "y = Add(x, p) }",
+            id="positions that go on behind others",
+        ),
+        pytest.param(
+            "g (float[b, seq, 16] x) => (float[b, k, 16] y) { y = Relu(x) }",
+            "g (float[b, seq, 16] x) => (float[b, k, 16] y) { t = Slice(x, first, last, axis) y = Relu(t) }",
+            id="texts of more than 64 words",
+        ),
+        pytest.param(
+            "g (float[b, 3, height, width] x) => (float[b, 3, u, v] y) "
+            "{ y = MaxPool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1>(x) }",
+            "g (float[b, 3, height, width] x) => (float[b, 3, u, v] y) "
+            "{ y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) }",
+            id="pictures of odd sizes",
+        ),
+    ],
+)
+def test_what_only_other_inputs_tell_apart(right: str, wrong: str) -> None:
+    """Each model is equal to itself; what an export cut off, or took for granted, is a difference."""
+    models = [read(right), read(wrong)]
+    for model in models:
+        table = np.random.default_rng(0).standard_normal((1000, 8)).astype(np.float32)
+        numbers = (numpy_helper.from_array(np.array(value), name) for name, value in NUMBERS.items())
+        model.graph.initializer.extend([numpy_helper.from_array(table, "table"), *numbers])
+    assert compare(models[0], models[0]).outcome is Outcome.PROVED
+    assert compare(*models).outcome is Outcome.FAILED
+
+
 def test_large_weights_and_data_files(tmp_path: Path) -> None:
     """The same model as one file and as two, and one weight changed."""
     model = read("g (float[b, 64] x) => (float[b, 64] y) { h = MatMul(x, w) y = Relu(h) }")
@@ -179,6 +217,7 @@ def test_equal_files_print_and_leave_with_0(files: tuple[Path, Path, Path]) -> N
     assert lines[1].split()[:2] == ["y", "float32"]
     assert "outcome  PROVED on " in shown.stdout
     assert "sets of inputs under ONNX Runtime" in shown.stdout
+    assert "tried    usual, gaps, wide, large; 1 set of sizes (3 to 3)\n         not covered: values" in shown.stdout
     assert "layers" not in shown.stdout
     assert shown.stderr == ""
 

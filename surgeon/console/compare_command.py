@@ -13,7 +13,7 @@ from surgeon.console.report_file import report_option, require_report_path, tell
 from surgeon.listing import and_more
 from surgeon.telling.edits import check_words
 from surgeon.telling.numbers import seconds_text
-from surgeon.telling.rewrites import allowed_texts, layers_words
+from surgeon.telling.rewrites import allowed_texts, compared_words, layers_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,6 +95,8 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
             console.print()
         line("layers", layers_words(result.layers))
     line("outcome", LOUD[result.outcome.value], f" {check_words(result)}".rstrip())
+    for place, words in enumerate(compared_words(result) if result.proved else ()):
+        line("" if place else "tried", words)
     line("time", seconds_text(result.seconds))
 
 

@@ -29,6 +29,8 @@ SIZES = {
     "frames": (48, 32),
     "other": (3, 2),
 }
+# Sizes of a kind in long sets, which are tried in turn; those of other kinds are as in the small set.
+LONG = ({"sequence": 300, "past": 290, "other": 129}, {"sequence": 60, "past": 50, "other": 33})
 # Tried in turn, every free dimension alike, when the model refuses the sizes above.
 FALLBACK_SIZES = (4, 1, 8, 2, 16, 32, 64, 224)
 
@@ -139,6 +141,16 @@ def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[di
     return _distinct([_settle(free, sizes, chosen) for sizes in (usual, small, dict.fromkeys(free, 1))])
 
 
+def long_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return sets in which sequences are long, as texts are, the longest first; none where no such size is free."""
+    kinds = {key: dim.kind() for key, dim in free.items() if key not in chosen}
+    if not LONG[0].keys() & kinds.values():
+        return []
+    small = {key: SIZES[dim.kind()][1] for key, dim in free.items()}
+    longer = ({key: sizes[kind] for key, kind in kinds.items() if kind in sizes} for sizes in LONG)
+    return _distinct([_settle(free, small | sizes, chosen) for sizes in longer])
+
+
 def fallback_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
     """Return further sets, for a model that refuses all of `size_sets`.
 
@@ -183,6 +195,11 @@ def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mappi
 def usual_size(name: str) -> int:
     """The usual size of what is called so, of which nothing else is known."""
     return SIZES[FreeDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0]
+
+
+def told_sizes(sizes: Mapping[str, int]) -> str:
+    """Sizes by their names, in words."""
+    return ", ".join(f"{name} {size}" for name, size in sorted(sizes.items()))
 
 
 def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:

@@ -11,6 +11,7 @@ from surgeon.inputs.dims import (
     fallback_sets,
     free_dims,
     input_dims,
+    long_sets,
     require_known,
     size_sets,
     wanted_inputs,
@@ -82,6 +83,10 @@ class InputPlan:
         """
         require_known(self.free, dims)
         return size_sets(self.free, dims)
+
+    def long_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
+        """Return sets in which sequences are long, the longest first."""
+        return long_sets(self.free, dims)
 
     def fallback_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
         """Return further sets, for a model that refuses all of `size_sets`."""

@@ -103,6 +103,11 @@ class Values(enum.Enum):
     PATTERNS = enum.auto()
     OUT_OF_ROLE = enum.auto()
 
+    @property
+    def words(self) -> str:
+        """The kind as it is said in a sentence."""
+        return self.name.lower().replace("_", " ")
+
 
 WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
 POSITIVE_KINDS = frozenset((Values.UNSIGNED, Values.WIDE_POSITIVE, Values.TAME))

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.inputs.dims import wanted_inputs
+from surgeon.inputs.dims import told_sizes, wanted_inputs
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.halves import computes_in_half
 from surgeon.models.layers import compare_layers
@@ -193,6 +193,7 @@ def concluded(
 ) -> CheckResult:
     """The result of a check that ended.  started: when it began; asked: the tolerances in place of those by dtype."""
     used = verdict.used
+    made = [trial for trial in used if not trial.source]
     dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
     return CheckResult(
         outcome=outcome,
@@ -202,6 +203,8 @@ def concluded(
         runs=len(used),
         tolerance=stated(dtypes, *asked),
         oracle=verdict.trials.oracle if used else "",
+        kinds=tuple(dict.fromkeys(trial.kind.words for trial in made)),
+        sizes=tuple(dict.fromkeys(told for trial in made if (told := told_sizes(trial.sizes)))),
     )
 
 

@@ -22,7 +22,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.inputs.dims import require_known
-from surgeon.inputs.fitted import first_sets
+from surgeon.inputs.fitted import FittedSizes, first_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import InputSet
 from surgeon.models.loads import Extent, Load, loads
@@ -38,10 +38,11 @@ from surgeon.verdicts.compare import TOLERANCES, dtype_name, same_values, tolera
 # Always the turn that hides by the least number, beside which a score is lost in any order.  Rows hidden whole are left
 # to the proofs: what ONNX Runtime's kernels make of such is not always what ONNX says.
 _OWN_SEED, _OWN_TURNS = 1000, 6
-_MORE = 2  # added to each free size
+_MORE = 3  # added to each free size: what is even is odd then
 # Of a run, as `Workload` counts it.  A model that computes more is run twice only on its first inputs, and once on
 # wide-ranging ones (some seconds on a machine of 2024); one that computes still more sees one set of the usual inputs.
 MUCH, VERY_MUCH = 1 << 36, 1 << 39
+_LONG = 1 << 33  # on long sequences
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
 _DEEPEST = 8  # functions that call functions
@@ -108,14 +109,16 @@ def _of_node(shapes: Shapes, scope: Scope, node: Node) -> Iterator[Load]:
 class Trial:
     """One set of inputs, what the original made of it, and the outputs that a second run did not repeat.
 
-    sizes: of the free dimensions, empty where the user gave the inputs.  wide: values of wide range, of which only
-    what is finite in the original is compared.  source: where the user's inputs came from, empty for made ones.
+    sizes: of the free dimensions, empty where the user gave the inputs.  kind: of the values that were made.  wide:
+    these are of wide range, and only what is finite in the original is compared.  source: where the user's inputs came
+    from, empty for made ones.
     """
 
     feeds: dict[str, np.ndarray]
     outputs: dict[str, np.ndarray]
     unstable: list[str]
     sizes: Mapping[str, int]
+    kind: Values = Values.USUAL
     wide: bool = False
     source: str = ""
 
@@ -203,6 +206,7 @@ class Trials:
         yield from made
         if made and self._work <= MUCH:
             yield from self._own_trials(session, self._plan, made[0])
+            yield from self._long_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
 
@@ -259,7 +263,7 @@ class Trials:
             except SessionError as refused:
                 self._refusal = self._refusal or refused.line
                 continue
-            answer = Trial(feeds, outputs, _unrepeated(outputs, again), sizes)
+            answer = Trial(feeds, outputs, _unrepeated(outputs, again), sizes, values)
             if not _all_nan(outputs):
                 break
         return answer
@@ -275,6 +279,21 @@ class Trials:
                 outputs = session.run(feeds)
             except SessionError:
                 continue  # of what the original does not take nothing is said
+            if not _all_nan(outputs):
+                yield Trial(feeds, outputs, first.unstable, sizes, Values.GAPS)
+                return
+
+    def _long_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+        """Yield a trial with long sequences, as long as the original takes them and computes no more than `_LONG`."""
+        sets = plan.long_sets(self._dims) if first.sizes else []
+        for sizes in [*sets, *(FittedSizes(self.original, self._dims).of(sets) if sets else ())]:
+            feeds = plan.make(self._seed + _OWN_SEED, sizes)
+            if self._load.of(feeds) > _LONG:
+                continue
+            try:
+                outputs = session.run(feeds)
+            except SessionError:
+                continue
             if not _all_nan(outputs):
                 yield Trial(feeds, outputs, first.unstable, sizes)
                 return
@@ -295,7 +314,7 @@ class Trials:
                     why = f"the original refuses it ({refused.line.rstrip('.')})"
                     continue
                 if _tells(outputs, first.outputs, entirely=values is Values.LARGE):
-                    yield Trial(feeds, outputs, unstable, first.sizes, wide=True)
+                    yield Trial(feeds, outputs, unstable, first.sizes, values, wide=True)
                     break
                 why = "the original answers it with NaN or infinity"
             else:

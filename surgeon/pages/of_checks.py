@@ -8,7 +8,7 @@ from surgeon.pages.parts import Cell, Content, Markup, Paper, code, element, fac
 from surgeon.target import target_of
 from surgeon.telling.findings import by_cause, cause_lines, closing, runtime_lines
 from surgeon.telling.numbers import runs_text, seconds_text
-from surgeon.telling.rewrites import allowed_texts, layers_words
+from surgeon.telling.rewrites import allowed_texts, compared_words, layers_words
 from surgeon.verdicts.compare import OutputError
 from surgeon.verdicts.result import CheckResult
 
@@ -48,6 +48,8 @@ def _number(value: float) -> Cell:
 def _facts(result: CheckResult) -> Iterator[tuple[str, Content]]:
     if result.outputs:
         yield "ran", runs_text(result.runs, result.oracle)
+    for place, words in enumerate(compared_words(result) if result.proved else ()):
+        yield "" if place else "tried", words
     yield "tolerance", ", ".join(f"{name} {number:.3g}" for name, number in result.tolerance.items())
     yield "time", seconds_text(result.seconds)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from surgeon.inputs.dims import told_sizes
 from surgeon.shapes.symbols import Size, SizeError, evaluate
 
 
@@ -25,7 +26,7 @@ class Setting:
     @property
     def told(self) -> str:
         """The sizes of symbols that have names, in words."""
-        return ", ".join(f"{name} {size}" for name, size in sorted(self.by_symbol.items()) if not name.startswith("?"))
+        return told_sizes({name: size for name, size in self.by_symbol.items() if not name.startswith("?")})
 
     def size(self, size: Size) -> int:
         """The number that a size is here."""

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from surgeon.listing import counted, first_of
@@ -132,7 +132,15 @@ def tried_words(report: Report) -> str:
     if not proofs:
         return ""
     kinds = dict.fromkeys(kind for proof in proofs for kind in proof.kinds)
-    sizes = dict.fromkeys(size for proof in proofs for size in proof.sizes)
+    return _inputs_words(kinds, dict.fromkeys(size for proof in proofs for size in proof.sizes))
+
+
+def compared_words(check: "CheckResult") -> tuple[str, str]:
+    """The kinds and sizes of the inputs that were made to compare two models, and what that does not cover."""
+    return _inputs_words(check.kinds, check.sizes) or "the inputs that were given", f"not covered: {NOT_COVERED}"
+
+
+def _inputs_words(kinds: Collection[str], sizes: Collection[str]) -> str:
     numbers = [int(number) for size in sizes for number in re.findall(r" (\d+)(?:,|$)", size)]
     count = f"{counted(len(sizes), 'set')} of sizes"
     free = f"; {count} ({min(numbers)} to {max(numbers):,})" if numbers else ""

@@ -47,7 +47,7 @@ class CheckResult(Displayed):
     `outputs` holds each output's worst error over all runs; `runs` counts the sets of inputs compared; `tolerance`
     the rtol and atol in force by dtype; `layers` what comparing inner tensors gave, None if that was not asked for or
     the models could not be compared at all.  The layers have no part in the outcome.  `oracle` names what ran the
-    models, empty where nothing did.
+    models, empty where nothing did; `kinds` and `sizes` say in words on what inputs, where these were made.
     """
 
     outcome: Outcome
@@ -58,6 +58,8 @@ class CheckResult(Displayed):
     tolerance: Mapping[str, float]
     layers: Layers | None = None
     oracle: str = ""
+    kinds: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -90,7 +92,7 @@ class CheckResult(Displayed):
         return {
             **as_json(self, "outcome reason outputs"),
             "worst": self.worst.name if self.worst else None,
-            **as_json(self, "seconds runs oracle"),
+            **as_json(self, "seconds runs oracle kinds sizes"),
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
             **as_json(self, "first_different layers"),
         }
