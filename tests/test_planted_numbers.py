@@ -115,10 +115,65 @@ def test_what_as_many_rows_are_filled_with() -> None:
     assert differing(f"{ports} {{ {filled} }}", f"{ports} {{ y = Less(x, x) }}") == ["failed"]
 
 
-def differing(*sides: str) -> list[str]:
-    """What becomes of a rule that puts the second graph in the place of the first."""
+ROTARY = (
+    "(float[b, 4, s, 8] x, int64[1] start) => (float[b, 4, s, 8] y) <int64[1] nil = {0}> "
+    "{ y = com.microsoft.RotaryEmbedding(x, AT, cosines, sines) }"
+)
+TOTAL = (
+    "(float[b, 2, past, 8] k, float[b, 2, seq, 8] q, float[b, 1, 1, total] m) => (float[b, 1, 1, c] y) "
+    "<int64[1] nil = {0}, int64[1] last = {3}> "
+    "{ a = Shape<start = 2, end = 3>(k) d = Shape<start = 2, end = 3>(q) e = Add(a, d) t = Slice(m, nil, e, last) "
+    "y = Neg(t) }"
+)
+BEHIND = {
+    "rotary embeddings that begin at a place": (ROTARY.replace("AT", "start"), ROTARY.replace("AT", "nil")),
+    "pairs of indices, each into an axis of its own size": (
+        "(float[8, 4] x, int64[k, 2] i) => (float[k] y) { y = GatherND(x, i) }",
+        "(float[8, 4] x, int64[k, 2] i) => (float[k] y) <int64 nil = {0}> { j = Max(i, nil) y = GatherND(x, j) }",
+    ),
+    "integers that are divided, beyond what float32 holds": (
+        "(int32[n] x, int32[n] z) => (int32[n] y) { y = Div(x, z) }",
+        "(int32[n] x, int32[n] z) => (int32[n] y) "
+        "{ c = Cast<to = 1>(x) e = Cast<to = 1>(z) d = Div(c, e) y = Cast<to = 6>(d) }",
+    ),
+    "a mask that is longer than past and new rows": (TOTAL, TOTAL.replace("y = Neg(t)", "y = Neg(m)")),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong"), BEHIND.values(), ids=BEHIND)
+def test_inputs_that_roles_kept_away(right: str, wrong: str) -> None:
+    """All were proved: nothing but 0, or what the nodes refuse, small numbers or a sum was fed."""
+    random = np.random.default_rng(0)
+    tables = {name: random.standard_normal((64, 4)).astype(np.float32) for name in ("cosines", "sines")}
+    assert differing(right, wrong, **tables) == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "outcome"),
+    [("Tanh(x)", "Clip(x, below, above)", "unproved"), ("Sigmoid(x)", "HardSigmoid<alpha = 0.25>(x)", "unproved"),
+     ("Tanh(x)", "Tanh(x)", "proved")],
+)  # fmt: skip
+def test_what_a_small_factor_hides(right: str, wrong: str, outcome: str) -> None:
+    """Kernels of Tanh err by a part of one: of results of 1e-5 that is nearly all, and any function would do."""
+    graph = (
+        "(float[n, 8] x) => (float[n, 8] y) <float below = {-1}, float above = {1}, float k = {1e-5}> "
+        "{ t = MADE r = Mul(t, k) y = Neg(r) }"
+    )
+    sides = graph.replace("MADE", right), graph.replace("MADE", wrong).replace("Mul(t, k)", "Mul(k, t)")
+    assert differing(*sides) == [outcome]
+
+
+def differing(*sides: str, **weights: np.ndarray) -> list[str]:
+    """What becomes of a rule that puts the second graph in the place of the first.
+
+    weights: initializers of the first, captured by name where the second has them too.
+    """
     head = HEAD.replace("]>", ', "com.microsoft" : 1]>')
     right, wrong = (parse(f"{head} {side}") for side in sides)
+    for side in (right, wrong):
+        read = {name for node in side.graph.node for name in node.input}
+        held = (numpy_helper.from_array(array, name) for name, array in weights.items() if name in read)
+        side.graph.initializer.extend(held)
     given, made = ([port.name for port in ports] for ports in (right.graph.input, right.graph.output))
     planted = rule_of(*(written(side.graph.node, initializers(side.graph), given, made) for side in (right, wrong)))
     return outcomes(right, planted)

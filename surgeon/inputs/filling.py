@@ -4,6 +4,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 
 import ml_dtypes
 import numpy as np
@@ -21,11 +22,13 @@ from surgeon.inputs.requirements import (
     Values,
     Want,
 )
+from surgeon.inputs.roles import Limit
 
 _MOST_ELEMENTS = 1 << 28
 _WORDS = ("a", "b", "one", "two words", "", "Zoë", "0.5")
 _INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
 _PLAIN_INTEGERS = 10
+_FURTHEST_PLACE = 100  # of a position that looks up no table
 _WIDEST, _BESIDE_WHOLE = 64.0, 2.0**-10  # of boxes, in pixels
 _THRESHOLDS = (0.2, 0.8)  # of how far boxes overlap
 # Binary exponents of wide-ranging values: of all magnitudes; of a tail of each sign in every tensor, past the 6 at
@@ -120,28 +123,37 @@ class Filler:
 
     def _indices(self, ascending: bool) -> np.ndarray:
         """Values that stay inside every table they index, what is added on the way included."""
-        low, high = 0, None
-        for size, number, added in self.want.role.limits:
-            shift = number + sum(self.sizes.get(key, 0) for key in added)
-            table = size if isinstance(size, int) else self.sizes.get(size, 0) if size else 0
-            if table:
-                top = max(table - max(shift, 0), 1)
-                high = top if high is None else min(high, top)
+        low, tops = 0, list[np.ndarray]()
+        for limit in self.want.role.limits:
+            shift = limit.shift + sum(self.sizes.get(key, 0) for key in limit.sizes)
+            rows = self._rows(limit)
+            if rows.any():
+                tops.append(np.maximum(rows - max(shift, 0), 1))
                 low = max(low, -shift)
-        if high is None:
-            high = 1 if self.tame else _INDEX_WITHOUT_TABLE
-        high = max(high, low + 1)
+        tops = tops or [np.asarray(1 if self.tame else _INDEX_WITHOUT_TABLE)]
+        within = np.maximum(reduce(np.minimum, tops), low + 1)  # of each part of an index, or of all
+        high = int(within.min())
         if ascending and low == 0:
             return self._positions(high)
         if self.values is Values.BACKWARDS and low == 0:
             past = self.want.role.flags & {"beyond", "lookup"} == {"beyond"}
             ends = [-high, -1, *((high, -high - 1) if past else ())]
-            return self._pinned(self.random.integers(-high - past, high + past, self.shape), ends)
-        made = self.random.integers(low, low + 1 if self.tame else high, self.shape)
-        if not self.tame and made.size >= high - low > 2:  # each row of the table
+            return self._pinned(self.random.integers(-within - past, within + past, self.shape), ends)
+        made = self.random.integers(low, low + 1 if self.tame else within, self.shape)
+        if not self.tame and made.size >= high - low > 2 and not within.ndim:  # each row of the table
             made.reshape(-1)[: high - low] = np.arange(low, high)
             return np.asarray(self.random.permutation(made.reshape(-1)).reshape(self.shape))
-        return made if self.tame else self._pinned(made, [high - 1, low])
+        is_between = made.size == 1 and self.seed % 3 == 2  # a place to begin: what is read from it on has to be there
+        return made if self.tame or is_between else self._pinned(made, [high - 1, low])
+
+    def _rows(self, limit: Limit) -> np.ndarray:
+        """How many rows a table has, 0 if unknown: of indices in several parts along the axis that each goes over."""
+        named = (limit.table, *limit.beside)
+        sizes = [size if isinstance(size, int) else self.sizes.get(size, 0) if size else 0 for size in named]
+        parts = limit.parts if isinstance(limit.parts, int) else self.sizes.get(limit.parts or "", 1)
+        own = np.array(sizes[:parts])
+        is_apart = 1 < parts == len(own) and self.shape[-1:] == (parts,)
+        return own if is_apart else np.asarray(own[own > 0].min(initial=max(own)))
 
     def _boxes(self) -> np.ndarray:
         """Rows of x1, y1, x2, y2, of one pixel to `_WIDEST`, within a picture, across its edges and beyond.
@@ -181,11 +193,18 @@ class Filler:
         return starts, sizes
 
     def _positions(self, high: int | None) -> np.ndarray:
-        """0, 1, 2, ... along the last axis, below `high`."""
-        steps = np.arange(self.shape[-1] if self.shape else 1)
+        """0, 1, 2, ... along the last axis, below `high`; in other sets from a later one on, or each row from its own.
+
+        A sequence goes on behind what is cached, and rows that are padded on the left start apart.
+        """
+        *rows, count = self.shape or (1,)
+        last = max((_FURTHEST_PLACE if high is None else high) - count, 0)
+        turn = 0 if self.tame else self.seed % 3
+        starts = self.random.integers(0, last + 1, [*rows, 1] if turn == 2 else [1]) if turn else np.zeros(1, np.int64)
+        steps = starts + np.arange(count)
         if high is not None:
             steps = np.minimum(steps, high - 1)
-        return np.broadcast_to(steps, self.shape) if self.shape else steps.reshape(())
+        return np.asarray(np.broadcast_to(steps, self.shape) if self.shape else steps.reshape(()))
 
     def _counts(self, flags: set[str]) -> np.ndarray:
         """Shapes, counts and steps: small and positive; in some sets a loop does not run."""

@@ -9,6 +9,7 @@ Local functions are entered with their call's arguments, bodies of If, Loop and 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from surgeon.ops.records import RECORDS, likened_node
 
 _RUNNING = 8  # what a running offset of which nothing else is known adds: assumed small
 _LONGEST_WAY = 8  # nodes between a number and the shape that tells it
+_MOST_AXES = 8
 _MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
 _OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with
 
@@ -50,12 +52,15 @@ class Limit(NamedTuple):
     """A table that is indexed, and what is added to the index on the way.
 
     table: its size, as a number or the key of a free dimension; None if unknown.  shift: a number that is added.
-    sizes: keys of free dimensions whose sizes are added too, as behind a cache.
+    sizes: keys of free dimensions whose sizes are added too, as behind a cache.  beside: of an index in several parts
+    the sizes of the further axes of the table, as far as they are known.  parts: how many there are, None if unknown.
     """
 
     table: int | str | None
     shift: int = 0
     sizes: tuple[str, ...] = ()
+    beside: tuple[int | str, ...] = ()
+    parts: int | str | None = 1
 
 
 @dataclass(slots=True)
@@ -111,7 +116,7 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     op = likened_node(node)
     for lookup in op.lookups:
         if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
-            role.limits.append(Limit(_reach(scopes, place, node, lookup), place.shift, place.sizes))
+            role.limits.append(_limit(scopes, place, node, lookup))
             role.flags.add("lookup")
     if op.below is not None and slot == op.below[0]:
         depth = scopes.constant(place.scope, node.input[op.below[1]])
@@ -120,7 +125,7 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
         role.flags.add("beyond")
     if slot == op.boxes:
         role.flags.add("boxes")
-        role.limits.append(Limit(_reach(scopes, place, node, Lookup(slot, 0))))
+        role.limits.append(Limit(_table_size(scopes, place, node.input[0], 0)))
     if slot in op.mask:
         role.flags.add("mask")
     if op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL:
@@ -337,17 +342,16 @@ def _table_size(scopes: UseDefs, place: _Place, table: str, axis: int) -> int | 
         table = node.input[position]
 
 
-def _reach(scopes: UseDefs, place: _Place, node: NodeProto, lookup: Lookup) -> int | str | None:
-    """Return the size of a table along the axis that indices go over; the smallest known where they are tuples."""
+def _limit(scopes: UseDefs, place: _Place, node: NodeProto, lookup: Lookup) -> Limit:
+    """What limits indices into a table: its size along the axis that they go over, or along each axis of tuples."""
     table = node.input[lookup.table]
     if not lookup.by_tuples:
-        return _table_size(scopes, place, table, _attribute(node, lookup.axis, lookup.usual))
-    last = scopes.dim(place.scope, node.input[lookup.indices], -1)
-    first = _attribute(node, "batch_dims", 0)
-    count = last if isinstance(last, int) else 1
-    sizes = [_table_size(scopes, place, table, first + axis) for axis in range(count)]
-    numbers = [size for size in sizes if isinstance(size, int)]
-    return min(numbers) if numbers else (sizes[0] if sizes else None)
+        axis = _attribute(node, lookup.axis, lookup.usual)
+        return Limit(_table_size(scopes, place, table, axis), place.shift, place.sizes)
+    parts, first = scopes.dim(place.scope, node.input[lookup.indices], -1), _attribute(node, "batch_dims", 0)
+    sizes = (_table_size(scopes, place, table, axis) for axis in range(first, _MOST_AXES))
+    known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
+    return Limit(known[0] if known else None, place.shift, place.sizes, tuple(known[1:]), parts)
 
 
 def _attribute(node: NodeProto, name: str, default: int) -> int:

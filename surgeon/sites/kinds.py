@@ -151,15 +151,10 @@ def name_of_kind(values: Values) -> str:
     return values.name.lower()
 
 
-def spoken(values: Values) -> str:
-    """A kind of inputs in words."""
-    return name_of_kind(values).replace("_", " ")
-
-
 def told_inputs(values: Values, feeds: Mapping[str, np.ndarray]) -> str:
     """What inputs were like, in brackets, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {spoken(values)}, shapes {shapes}{_meant(values)})"
+    return f" (inputs {values.words}, shapes {shapes}{_meant(values)})"
 
 
 def _meant(values: Values) -> str:
@@ -199,9 +194,8 @@ def suited(
     if values is Values.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
         return None
     if values is Values.LIMITS:
-        if _adds_up(ops):
-            return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
-        return None if divides else values
+        # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach.
+        return Values.SUMMED if divides or _adds_up(ops) else values
     return values
 
 

@@ -14,10 +14,11 @@ from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 from surgeon.sites.alike import have_same
-from surgeon.sites.excused import all_nan, is_unfit, overflows
+from surgeon.sites.excused import is_unfit, overflows
 from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.sites.feeder import Feeder
 from surgeon.sites.kinds import (
+    ANEW,
     COSTLY,
     FIRST,
     FURTHER,
@@ -25,13 +26,13 @@ from surgeon.sites.kinds import (
     OFTEN,
     OTHERS,
     ROOM,
+    SPOKEN_OF,
     WEIGHED,
     adds_nothing,
     errs_absolutely,
     kinds_further,
     name_of_kind,
     part_of_one,
-    spoken,
     suited,
     told_inputs,
 )
@@ -39,13 +40,13 @@ from surgeon.sites.largest import line_of, to_note
 from surgeon.sites.pins import Feeds
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.setting import Setting
+from surgeon.sites.shown import Shown
 from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Halving, Sizes
 from surgeon.verdicts.compare import same_values
 from surgeon.verdicts.judge import TensorError, judge
 from surgeon.verdicts.movement import Movement
 from surgeon.verdicts.moves import Moves
 from surgeon.verdicts.result import Outcome
-from surgeon.verdicts.tensor_error import as_doubted, as_lost
 
 MOST_AGAIN = 1 << 22  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 MOST_OFTEN = 1 << 12  # elements of inputs up to which it is run on many sets of them
@@ -66,11 +67,8 @@ class Attempt:
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
-        self.worst, self.runs, self.refusal = dict[str, TensorError](), 0, ""
+        self.shown, self.runs, self.refusal = Shown(experiment.empty), 0, ""
         self.is_of_weights = False  # it fails for other weights than the usual ones alone
-        self._telling = set[str]()
-        self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
-        self._doubted: TensorError | None = None  # by a kernel that errs where the original runs
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells, self._rounds = False, False  # a run at sizes other than 1; an output of integers, made of floats
         picks, squares, divides = experiment.picks_by_products, experiment.squares, experiment.divides
@@ -97,9 +95,7 @@ class Attempt:
     def take(self, other: "Attempt") -> None:
         """Count the runs of another proof of the same region among these, and keep what was worst in either."""
         self.runs += other.runs
-        for name, error in other.worst.items():
-            if name not in self.worst or error.severity > self.worst[name].severity:
-                self.worst[name] = error
+        self.shown.take(other.shown)
 
     def judged(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
@@ -150,14 +146,11 @@ class Attempt:
         if not self._tells:
             why = "the original nodes run where all free dims are 1, and at no other sizes tried"
             return Outcome.UNPROVED, f"{why}{self._cure()}"
-        if self.experiment.inputs and not self._telling:
+        if self.experiment.inputs and not self.shown.tells:
             why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
             return Outcome.UNPROVED, why
-        if self._doubted is not None:
-            return Outcome.UNPROVED, as_doubted(self._doubted, self.against)
-        lost = [error for name, error in self._noisy.items() if name not in self._telling]
-        if lost:
-            return Outcome.UNPROVED, as_lost(lost[0])
+        if doubt := self.shown.doubt():
+            return Outcome.UNPROVED, doubt
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
 
@@ -188,11 +181,11 @@ class Attempt:
         for group in sizes.groups():
             if failure and group[0].elements > MOST_AGAIN:
                 continue
-            before = self.worst, self.runs, self._telling
-            self.worst, self.runs, self._telling = {}, 0, set()
+            before = self.shown, self.runs
+            self.shown, self.runs = Shown(self.experiment.empty), 0
             found = self._run_group(group)
             if not self.runs:
-                self.worst, self.runs, self._telling = before
+                self.shown, self.runs = before
                 continue
             failure = found
             if not failure and not self._tells:
@@ -240,8 +233,8 @@ class Attempt:
             failure = self._run(self._feeder.weighed(setting, values), values)
             if failure:
                 self.is_of_weights = True
-                return f"{failure} (weights {spoken(values)})"
-            self._kinds[f"weights {spoken(values)}"] = None
+                return f"{failure} (weights {values.words})"
+            self._kinds[f"weights {values.words}"] = None
         return ""
 
     def _run_often(self, setting: Setting) -> str:
@@ -284,7 +277,7 @@ class Attempt:
                 self._suspect = kind, turn
                 return f"{failure}{told_inputs(values, feeds)}"
             if self.runs > runs:
-                self._kinds[spoken(values)] = None
+                self._kinds[values.words] = None
             elif self.runs == before and setting.elements > PLENTY:
                 break  # what refuses much refuses its sizes: it is not made again with other numbers
         if self.runs > before:
@@ -331,7 +324,8 @@ class Attempt:
             found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large, values in LOSING)
             if found is None:
                 return ""
-            self._keep(found, answer)
+            is_usual = values is Values.USUAL and turn % ANEW < SPOKEN_OF
+            self.shown.keep(found, answer, self.against, is_usual=is_usual)
             if not found.ok:
                 return f"{name!r} {found.why}"
         self._agreed += 1
@@ -340,19 +334,6 @@ class Attempt:
     def _fits(self, original: Mapping[str, np.ndarray]) -> bool:
         """Whether the sizes of a run fit one another, as far as the shapes tell that the source states."""
         return self._at is None or self.experiment.is_of_source(original, self._at.size)
-
-    def _keep(self, found: TensorError, answer: np.ndarray) -> None:
-        """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
-        name = found.name
-        if found.doubted:
-            self._doubted = self._doubted or found
-        if not found.telling and found.ok:
-            self._noisy.setdefault(name, found)
-            return
-        if name not in self.worst or found.severity >= self.worst[name].severity:
-            self.worst[name] = found
-        if not all_nan(answer) if answer.size else name in self.experiment.empty:
-            self._telling.add(name)
 
     def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
         """The reference's answer, nothing where it has none."""

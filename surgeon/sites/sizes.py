@@ -158,9 +158,10 @@ class Sizes:
 
         All free dims that have a name one larger, where what was even is odd; all at round sizes, and so that a sum
         of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
-        at 1, the others a little larger; each alone at a length that no small buffer holds, and last at 0.  What other
-        sizes follow from is changed for all.  Each alone is also as long as longer constants.  Dims without a name may
-        follow from others: each of a few is one larger, and long, alone, which the nodes refuse then.
+        at 1, the others a little larger; each alone at a length that no small buffer holds, then at 0.  What other
+        sizes follow from is changed for all; a total of past and new is longer too, as a mask may be.  Each alone is
+        also as long as longer constants.  Dims without a name may follow from others: each of a few is one larger, and
+        long, alone, which the nodes refuse then.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
@@ -181,10 +182,11 @@ class Sizes:
             sets += [{name: base[name] + 1}, *self._long(name, first)]
         if self._takes_empty:
             sets += [{name: 0} for name in alone]
+        longer = [{name: base[name] + BESIDE_ONE} for name in named if is_total(name)]
         seen = [base]
-        for sizes in filter(None, sets):
+        for sizes in filter(None, [*sets, *longer]):
             bounded = {name: min(size, self._most.get(name, size)) for name, size in sizes.items()}
-            by_symbol = self._totalled({**base, **bounded, **self._chosen})
+            by_symbol = self._totalled({**base, **bounded, **self._chosen}) | (bounded if sizes in longer else {})
             if 0 in bounded.values():  # kernels take what does not fit beside what is empty, and answer anything
                 by_symbol = dict(self._fitted(by_symbol))
                 if 0 not in by_symbol.values():

@@ -18,6 +18,7 @@ ALLOWANCE = 4.0
 _OWN = 16.0  # times what the reference moves by: an original that errs by more does not err by rounding
 _ROUNDING = 1e-2  # the part of the scale up to which an error on large inputs may be rounding; beyond, it is overflow
 _TELLING = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
+_HIDING = 1 / 32  # the part of it that kernels may err by while they cannot hide another function
 _COUNTED = 0.25  # what whole numbers that nothing rounds may differ by
 _MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative errors
 _KINDS = ("finite", "NaN", "inf", "-inf")
@@ -144,6 +145,7 @@ class Floats:
         unlike = self._unlike()
         why = ", and ".join(filter(None, (self._say_unlike(unlike), self._say_far(far))))
         place = self._furthest(self.both & ~excused)
+        blurring = self._blurring()
         severity = 0.0 if place is None else _ratio(float(self.gap[place]), float(self.allowed[place]))
         return TensorError(
             name=name,
@@ -158,7 +160,15 @@ class Floats:
             gap=self._at(self.gap, place),
             telling=self._is_telling(),
             doubted=float(self.gap_a.max(initial=0.0, where=excused & self._doubted())),
+            may_blur=bool(np.any(blurring)),
+            blurred=bool(np.any(self.both & ~excused & (blurring > 0) & (self.gap > self.allowed - blurring))),
         )
+
+    def _blurring(self) -> np.ndarray:
+        """Where kernels, which err by a part of one, may err by much of the largest number, and by how much."""
+        asked = self.asked
+        by_kernels = np.zeros(1) if asked.errs_alike or asked.is_own else self._of_one()
+        return np.where(by_kernels > _HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
 
     def _doubted(self) -> np.ndarray:
         """Where the original errs by so much of the largest number that no rounding explains it, and the result too."""

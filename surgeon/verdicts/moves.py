@@ -67,7 +67,7 @@ class Moves:
         farthest = Movement.alike(0.0)
         error = ask(farthest)
         for turn in range(MOST_TURNS):
-            if error.ok and not error.doubted:
+            if error.ok and not error.doubted and not error.blurred:
                 break
             is_near = not error.ok and error.severity <= _NEAR
             if turn >= TURNS and not is_near and not np.any(farthest.jumps):

@@ -38,6 +38,8 @@ class TensorError:
     than the original; infinite where NaN, infinity, dtype or shape differ.  `telling`: whether rounding left something
     to be judged, so that zeros in place of the result, say, would have been found.  `doubted`: by how much the original
     itself errs where that alone excuses the gap and no rounding explains it, as where a kernel is wrong; else 0.
+    `may_blur`: whether what kernels err by, a part of one, is no small part of what is there; `blurred`: whether that
+    alone excuses a gap.
     """
 
     name: str
@@ -52,6 +54,8 @@ class TensorError:
     gap: float = 0.0
     telling: bool = True
     doubted: float = 0.0
+    may_blur: bool = False
+    blurred: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as strict JSON can hold them; a number that is not finite is a string."""
@@ -78,4 +82,12 @@ def as_doubted(error: TensorError, against: str) -> str:
     return (
         f"what runs the original here is wrong itself: {error.name!r} errs by {error.doubted:.3g} on a scale of "
         f"{error.scale:.3g} ({against}), and the replacement hardly less; try another version of ONNX Runtime"
+    )
+
+
+def as_blurred(error: TensorError) -> str:
+    """Why a result is unproved that is so small that what kernels err by excuses anything."""
+    return (
+        f"{error.name!r} differs by {error.gap:.3g} on a scale of {error.scale:.3g}, which kernels may err by here, "
+        "but which is too much of it to tell another function from this one"
     )
