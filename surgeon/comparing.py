@@ -12,7 +12,7 @@ from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
 from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
 from surgeon.limits import RUN_TIME
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, Inputs, listed
 from surgeon.ops.attributes import dtype_word
 from surgeon.verdicts.result import CheckResult, Outcome
 
@@ -21,7 +21,7 @@ def compare(
     original: Source,
     other: Source,
     *,
-    inputs: Sequence[str | Path] = (),
+    inputs: Inputs | Sequence[Inputs] = (),
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     custom_ops: Sequence[str | Path] = (),
@@ -39,7 +39,8 @@ def compare(
     Args:
         original: a path, a ModelProto or a gs.Graph.
         other: another, likewise.
-        inputs: .npz files, folders of them, or folders of ONNX test data; without, inputs are made to fit the graph.
+        inputs: arrays by input name, .npz files, folders of them, or folders of ONNX test data; one such set or a list.
+            Without, inputs are made to fit the graph.
         dims: sizes of free dimensions by name, for inputs that are made.
         seed: of the inputs that are made.
         custom_ops: libraries that ONNX Runtime registers, and Python files (`.py`) of implementations; these, and what
@@ -67,7 +68,7 @@ def compare(
     from surgeon.tensorrt.running import require_engines
 
     started = time.perf_counter()
-    options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, inputs, layers, run_time=run_time)
+    options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, listed(inputs), layers, run_time=run_time)
     options.require()
     engines = require_engines(runtime, run_time)
     if engines is not None and (layers or options.custom_ops):

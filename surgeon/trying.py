@@ -9,7 +9,7 @@ from surgeon.display import Displayed, as_json
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.file.source import Source, as_written, is_in_memory
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, options_of
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rewrite import rewrite
 from surgeon.rules.catalogue import flat, resolve
@@ -87,7 +87,7 @@ def try_rule(
     with TemporaryDirectory() as folder:  # a file is rewritten to one that is thrown away
         output = None if is_in_memory(source) else Path(folder) / "tried.onnx"
         try:
-            _, report = rewrite(source, found, target=target, output=output, options=options or CheckOptions())
+            _, report = rewrite(source, found, target=target, output=output, options=options_of(options))
         except CheckFailed as failed:
             if not isinstance(failed.report, Report):
                 raise

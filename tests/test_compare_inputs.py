@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, numpy_helper
 
+import surgeon
 from surgeon.errors import UsageError
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.model_check import ModelCheck
@@ -45,13 +46,28 @@ def test_the_inputs_given_are_the_trials(tmp_path: Path) -> None:
     assert result.reason == (f"Output 'y' differs by 1 where 2.1e-05 is allowed (scale 1) on the inputs of {signed}.")
 
 
+def test_arrays_are_inputs_as_they_are() -> None:
+    """One set by itself, or several; a fault is told of the set that shows it."""
+    right, wrong = body("y = Relu(x)"), body("y = Abs(x)")
+    positive, signed = ({"x": np.linspace(low, 1, 16, dtype=np.float32).reshape(2, 8)} for low in (0.1, -1))
+    result = surgeon.compare(right, wrong, inputs=positive)
+    assert (result.outcome, result.runs, result.kinds) == (Outcome.PROVED, 1, ())
+    result = surgeon.compare(right, wrong, inputs=[positive, signed])
+    assert result.reason.endswith(" on the inputs of inputs[1].")
+    with pytest.raises(UsageError, match="'x' is float64 in inputs\\[0\\], where the model wants float32"):
+        surgeon.compare(right, right, inputs={"x": np.ones((2, 8))})
+    options = CheckOptions(inputs=positive)
+    made, report = surgeon.rewrite(body("y = Relu(x)"), "cleanup", check="model", options=options)
+    assert report.outcome == "unchanged"
+
+
 def test_folders_are_searched_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     """Ten comes behind nine; other files are passed over."""
     for number in (10, 9, 1):
         npz(tmp_path / f"set{number}.npz", **fitting(ids=np.array([number, 0])))
     (tmp_path / "readme.txt").write_text("no arrays")
     found = read_inputs(TWO, [tmp_path])
-    assert [given.path.name for given in found] == ["set1.npz", "set9.npz", "set10.npz"]
+    assert [Path(given.source).name for given in found] == ["set1.npz", "set9.npz", "set10.npz"]
     assert [int(given.arrays["ids"][0]) for given in found] == [1, 9, 10]
 
 

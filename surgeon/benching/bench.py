@@ -17,7 +17,7 @@ from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written, label
 from surgeon.limits import RUN_TIME
-from surgeon.models.options import paths_of, require_run_time
+from surgeon.models.options import Inputs, listed, require_run_time
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
 from surgeon.versions import runtimes
 
@@ -32,7 +32,7 @@ _SLACK = 3  # how much longer than its first a run may take: the machine does ot
 def bench(
     original: Source,
     *others: Source,
-    inputs: str | Path | Sequence[str | Path] = (),
+    inputs: Inputs | Sequence[Inputs] = (),
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     threads: int = 0,
@@ -58,7 +58,7 @@ def bench(
     Args:
         original: a path, a ModelProto or a gs.Graph.
         others: others, likewise.
-        inputs: one .npz file with an array for each input; without, inputs are made to fit the graph.
+        inputs: arrays by input name, or one .npz file of them; without, inputs are made to fit the graph.
         dims: sizes of free dimensions by name, for inputs that are made.
         seed: of the inputs that are made, and of the order.
         threads: that one operator may use, 0 for as many as there are physical cores.
@@ -103,12 +103,12 @@ def bench(
     models = (original, *others)
     names = _names(models)
     sources = [as_written(model) for model in models]
-    libraries, provider = require_libraries(paths_of(custom_ops)), _provider(ep)
+    libraries, provider = require_libraries(listed(custom_ops)), _provider(ep)
     with ExitStack() as stack:
         require_same_inputs(names, [_skeleton(stack.enter_context(Model.open(source))) for source in sources])
     parts: list[list[list[float]]] = []
     sizes: dict[str, int] = {}
-    with_what = libraries, threads, provider, paths_of(inputs), dict(dims or {}), seed
+    with_what = libraries, threads, provider, listed(inputs), dict(dims or {}), seed
     for part in range(loads):
         loading = Loading(names, sources, *with_what, order=seed + part, run_time=run_time, engines=engines)
         timing = Timing(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)

@@ -1,7 +1,6 @@
 """Inputs that all models of a bench run on: the user's, or made to fit the first model's graph."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from surgeon.inputs.dims import free_dims, input_dims, require_known, require_si
 from surgeon.inputs.fitted import all_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import read_inputs
+from surgeon.models.options import Inputs
 from surgeon.running.runtime import SessionError
 
 Feeds = dict[str, np.ndarray]
@@ -30,7 +30,7 @@ class Timed(Protocol):
 def prepared(
     sessions: Sequence[tuple[str, Timed]],
     models: Sequence[Model],
-    inputs: Sequence[str | Path],
+    inputs: Sequence[Inputs],
     dims: Mapping[str, int],
     seed: int,
     *,
@@ -72,7 +72,7 @@ def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -
 
 
 def _candidates(
-    models: Sequence[Model], inputs: Sequence[str | Path], dims: Mapping[str, int], seed: int
+    models: Sequence[Model], inputs: Sequence[Inputs], dims: Mapping[str, int], seed: int
 ) -> Iterator[tuple[Feeds, dict[str, int]]]:
     skeletons = [model.skeleton for model in models]
     if inputs:

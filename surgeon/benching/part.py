@@ -16,6 +16,7 @@ from surgeon.benching.result import precise
 from surgeon.benching.rounds import Run, interleaved
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
+from surgeon.models.options import Inputs
 from surgeon.running.child import Note, renew
 from surgeon.running.runtime import SessionError, TimedSession
 from surgeon.tensorrt.running import Engines
@@ -37,7 +38,7 @@ class Loading:
     libraries: Sequence[str]
     threads: int
     provider: str
-    inputs: Sequence[str | Path]
+    inputs: Sequence[Inputs]
     dims: Mapping[str, int]
     seed: int
     order: int

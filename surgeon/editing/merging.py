@@ -24,7 +24,7 @@ from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, is_in_memory, label
 from surgeon.inputs.dims import wanted_inputs
 from surgeon.listing import first_of
-from surgeon.models.options import CheckOptions, require_check, require_output
+from surgeon.models.options import CheckOptions, options_of, output_of, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_held
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import imports_of, key_of, label_of, nodes_of
@@ -105,7 +105,7 @@ def merge(
         >>> report.outcome
         'proved'
     """
-    asked = options or CheckOptions()
+    asked = options_of(options)
     _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
     if connect is not None and not isinstance(connect, Mapping):
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
@@ -274,7 +274,7 @@ def _raise_opsets(
             if model.path is None:
                 raised = patch.to_proto()
             else:
-                beside = None if output is None else Path(os.fspath(output))
+                beside = output_of(output)
                 raised = stack.enter_context(written_beside(model, patch, beside))
             found[place] = stack.enter_context(Model.open(raised))
             which = ("first", "second")[place]

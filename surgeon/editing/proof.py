@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,7 +124,7 @@ class _Roles:
             arrays = {value.name: held[value.name] for value in before.graph.input if value.name in held}
             for name, how in claim.made.items():
                 arrays[name] = how.change(*(held[source] for source in how.sources))
-            made = _MadeSet(Path(f"seed {options.seed + number}"), arrays, fed)
+            made = _MadeSet(f"seed {options.seed + number}", arrays, fed)
             found[str(made)] = made
         return found
 

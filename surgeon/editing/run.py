@@ -20,7 +20,7 @@ from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, exported, is_in_memory, label
-from surgeon.models.options import CheckOptions, require_check, require_output
+from surgeon.models.options import CheckOptions, options_of, output_of, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_passed
 from surgeon.verdicts.result import Outcome
 
@@ -70,12 +70,12 @@ def edit(
         'proved'
     """
     wanted = [edits] if isinstance(edits, Edit) or not isinstance(edits, Iterable) else list(edits)
-    _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options or CheckOptions())
+    _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options_of(options))
     if isinstance(source, gs.Graph):
         proto = exported(source)
         made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
         return source if dry_run else gs.import_onnx(made), report
-    run = _Run(None if output is None else Path(os.fspath(output)), check, require_proof, options or CheckOptions())
+    run = _Run(output_of(output), check, require_proof, options_of(options))
     run.data, run.force, run.dry_run = external_data, force, dry_run
     original = as_written(source)
     run.report = EditReport(label(source), str(output or ""))
@@ -125,7 +125,7 @@ def edited(
 
     output: where what comes of it is to go.  Raises as `edit`.
     """
-    run = _Run(None if output is None else Path(os.fspath(output)), check, require_proof, options)
+    run = _Run(output_of(output), check, require_proof, options)
     run.report = EditReport(label(source), str(output or ""))
     started = time.perf_counter()
     with ExitStack() as stack:

@@ -24,7 +24,7 @@ from surgeon.file.atomic import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
 from surgeon.file.save import DataMode, Written, require_folder, save
 from surgeon.file.source import Source, as_written, is_in_memory, label
-from surgeon.models.options import CheckOptions, require_check
+from surgeon.models.options import CheckOptions, options_of, require_check
 from surgeon.models.whole_model import invalidity, require_held
 from surgeon.verdicts.result import CheckResult, Outcome
 
@@ -142,7 +142,7 @@ def split(
         >>> report.outcome, [path.name for path in paths]
         ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
     """
-    asked = options or CheckOptions()
+    asked = options_of(options)
     _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
     original = as_written(source)
     report = SplitReport(label(source), str(output or ""))

@@ -34,8 +34,9 @@ from surgeon.rewriting.near_misses import (
 )
 from surgeon.rewriting.near_roots import Way, possible_roots
 from surgeon.rewriting.result import Site
-from surgeon.rewriting.rewrite import Rules, paused_collector, require_target
+from surgeon.rewriting.rewrite import Rules, paused_collector
 from surgeon.rewriting.run import RuleRun, indexed
+from surgeon.rewriting.settings import require_target
 from surgeon.rewriting.turned import Turned
 from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.rule import Rule
@@ -347,6 +348,8 @@ def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:
 
 def _named(index: Index, name: str) -> list[Node]:
     """The nodes of a name, in all scopes, or the one that makes a tensor of this name."""
+    if not isinstance(name, str):
+        raise UsageError(f"node={name!r} is no name; give that of a node, or of a tensor that one makes.")
     nodes = [(scope, node) for scope in index.scopes for node in scope.live_nodes()]
     found = [node for _, node in nodes if node.label == name] or [node for _, node in nodes if name in node.outputs]
     if found:

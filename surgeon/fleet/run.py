@@ -18,7 +18,7 @@ from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.sources import FoundModels, Sources, find_models
 from surgeon.fleet.storage import storage_of
 from surgeon.fleet.tables import require_table, write_parquet
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, options_of
 from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe
 
@@ -95,7 +95,7 @@ def run_many(
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
     if isinstance(recipe, Recipe) and variables:
         raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
-    options = options or CheckOptions()
+    options = options_of(options)
     if options.jobs is None and (client is not None or engine != "local" or jobs > 1):
         options = replace(options, jobs=1)  # other models have the other cores
     orders = Orders(

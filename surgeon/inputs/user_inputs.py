@@ -1,7 +1,8 @@
-"""The user's own inputs for a model: .npz files, folders of them, and folders of ONNX test data.
+"""The user's own inputs for a model: arrays, .npz files, folders of them, and folders of ONNX test data.
 
-An .npz file holds one set: an array for each input, by name.  A folder is searched for .npz files (each a set), for
-`input_0.pb`, `input_1.pb`, ... (one set), and for folders `test_data_set_0`, ... of such files (each a set).
+Arrays by name, or an .npz file, are one set: an array for each input. A folder is searched for .npz files (each a
+set), for `input_0.pb`, `input_1.pb`, ... (one set), and for folders `test_data_set_0`, ... of such files (each a
+set).
 """
 
 import re
@@ -9,6 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -26,15 +28,15 @@ _PB = re.compile(r"input_(\d+)\.pb")
 class InputSet:
     """One set of arrays by input name, in the dtypes of the graph's inputs, and the file or folder that it is from."""
 
-    path: Path
+    source: str
     arrays: dict[str, np.ndarray]
 
     def __str__(self) -> str:
-        return str(self.path)
+        return self.source
 
 
-def read_inputs(skeleton: ModelProto, paths: Sequence[Path | str]) -> list[InputSet]:
-    """Read all sets of inputs that the paths lead to, each checked against the graph's inputs.
+def read_inputs(skeleton: ModelProto, given: Sequence[Path | str | Mapping[str, Any]]) -> list[InputSet]:
+    """Read all sets of inputs that are given, or that paths lead to, each checked against the graph's inputs.
 
     An input that has an initializer may be left out.  Raises UsageError, in one sentence, for a path that is not
     there or holds no inputs, an array that is missing or belongs to no input, and one of a wrong dtype or shape.
@@ -42,8 +44,13 @@ def read_inputs(skeleton: ModelProto, paths: Sequence[Path | str]) -> list[Input
     entries = {entry.name: entry for entry in skeleton.graph.input}
     wanted = list(wanted_inputs(skeleton.graph))
     found: list[InputSet] = []
-    for path in map(Path, paths):
-        for source, arrays in _sets(path, wanted):
+    for place, item in enumerate(given):
+        sets: Iterator[tuple[str, dict[str, np.ndarray]]]
+        if isinstance(item, Mapping):
+            sets = iter([(f"inputs[{place}]", {name: np.asarray(array) for name, array in item.items()})])
+        else:
+            sets = ((str(path), arrays) for path, arrays in _sets(Path(item), wanted))
+        for source, arrays in sets:
             _require_names(source, arrays, entries, wanted)
             found.append(InputSet(source, {name: _fitted(source, arrays[name], entries[name]) for name in arrays}))
     return found
@@ -112,7 +119,7 @@ def _read_test_data(folder: Path, parts: Mapping[int, Path], wanted: Sequence[st
 
 
 def _require_names(
-    source: Path, arrays: Mapping[str, object], entries: Mapping[str, ValueInfoProto], wanted: Sequence[str]
+    source: str, arrays: Mapping[str, object], entries: Mapping[str, ValueInfoProto], wanted: Sequence[str]
 ) -> None:
     """Raise UsageError for an array that is missing, or that no input takes."""
     for name in arrays:
@@ -129,7 +136,7 @@ def _listed(wanted: Sequence[str]) -> str:
     return f"its input{'s are' if len(wanted) > 1 else ' is'} " + ", ".join(f"'{name}'" for name in wanted)
 
 
-def _fitted(source: Path, array: np.ndarray, entry: ValueInfoProto) -> np.ndarray:
+def _fitted(source: str, array: np.ndarray, entry: ValueInfoProto) -> np.ndarray:
     """Return the array as ONNX Runtime takes it; raises UsageError for one of a wrong dtype or shape."""
     name = entry.name
     if entry.type.WhichOneof("value") != "tensor_type":

@@ -17,7 +17,7 @@ from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.halves import computes_in_half
 from surgeon.models.layers import compare_layers
 from surgeon.models.noise import CEILING
-from surgeon.models.options import CheckOptions, require_options
+from surgeon.models.options import CheckOptions, options_of, require_options
 from surgeon.models.trials import Trial, Trials
 from surgeon.ops.records import random_among
 from surgeon.running.away import Away
@@ -242,7 +242,7 @@ class ModelCheck:
         ordered: bool = True,
         runs_other: Opens | None = None,
     ) -> None:
-        options = options or CheckOptions()
+        options = options_of(options)
         self._away = Away(options.required(), options.run_time)
         self._runs_other = runs_other or self._away
         self._original = original

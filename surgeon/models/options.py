@@ -1,15 +1,18 @@
 """How a rewrite is checked: which checks there are, and what they take."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from surgeon.errors import UsageError
 from surgeon.limits import LONGEST, RUN_TIME
 
 Check = Literal["sites", "model", "both", "none"]
+Inputs: TypeAlias = str | Path | Mapping[str, Any]
+"""A set of inputs: arrays by name, or a path that leads to some."""
 CHECKS = ("sites", "model", "both", "none")
 
 
@@ -24,8 +27,8 @@ class CheckOptions:
             declare plugins (see `surgeon.declare_plugin`), which are read at once.
         rtol: relative tolerance, where that by dtype will not do.
         atol: absolute tolerance, where that by dtype will not do.
-        inputs: for the check of the whole model, files of the user's own data (.npz, or folders of them), where random
-            ones will not do.
+        inputs: for the check of the whole model, the user's own data, where random ones will not do: files (.npz, or
+            folders of them), or arrays by input name.
         layers: compare inner tensors of the whole models too.
         proof_time: seconds of processor time that the proof of one site may take.
         run_time: seconds of processor time that one run of a whole model may take.
@@ -44,15 +47,15 @@ class CheckOptions:
     custom_ops: Sequence[str | Path] = ()
     rtol: float | None = None
     atol: float | None = None
-    inputs: Sequence[str | Path] = ()
+    inputs: Sequence[Inputs] = ()
     layers: bool = False
     proof_time: float = 10.0
     run_time: float = RUN_TIME
     jobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("custom_ops", "inputs"):  # one path by itself is a list of one
-            object.__setattr__(self, name, paths_of(getattr(self, name)))
+        for name in ("custom_ops", "inputs"):
+            object.__setattr__(self, name, listed(getattr(self, name)))
         if self.custom_ops:
             from surgeon.plugins import without_plugins  # not at the top: few runs have any
 
@@ -79,7 +82,7 @@ def require_options(
     custom_ops: Sequence[Path | str],
     rtol: float | None,
     atol: float | None,
-    inputs: Sequence[Path | str] = (),
+    inputs: Sequence[Inputs] = (),
 ) -> list[str]:
     """Raise UsageError for options of a check that mean nothing; return `custom_ops` as full paths.
 
@@ -93,15 +96,15 @@ def require_options(
 
     if not _is_count(seed):
         raise UsageError(f"The seed is {seed!r}: give a whole number of at least 0.")
-    if not all(isinstance(path, (str, Path)) for path in inputs):
-        raise UsageError("Inputs are paths of .npz files or of folders of them; save arrays with numpy.savez first.")
+    if not isinstance(inputs, Sequence) or not all(isinstance(item, (str, Path, Mapping)) for item in inputs):
+        raise UsageError(f"inputs={inputs!r} are no inputs; give arrays by name, or .npz files or folders of them.")
     require_sizes(dims)
     require_tolerances(rtol, atol)
     if inputs and dims:
         raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one of them.")
-    for path in inputs:
-        if not Path(path).exists():
-            raise UsageError(f"There are no inputs at {path}: give an .npz file or a folder of them.")
+    for item in inputs:
+        if not isinstance(item, Mapping) and not Path(item).exists():
+            raise UsageError(f"There are no inputs at {item}: give an .npz file or a folder of them.")
     return require_libraries(custom_ops)
 
 
@@ -138,6 +141,20 @@ def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
         raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
 
 
-def paths_of(given: "str | Path | Sequence[str | Path]") -> Sequence[str | Path]:
-    """Paths as a list, also where one is given by itself."""
-    return (given,) if isinstance(given, (str, Path)) else given
+def listed(given: "Inputs | Sequence[Inputs]") -> Sequence[Any]:
+    """What is given as a list, also where it is one path, or one set of arrays, by itself."""
+    return (given,) if isinstance(given, (str, Path, Mapping)) else given
+
+
+def options_of(given: CheckOptions | None) -> CheckOptions:
+    """The options that are given, or the usual ones.  Raises UsageError for what are none."""
+    if given is not None and not isinstance(given, CheckOptions):
+        raise UsageError(f"options={given!r} are no options; write options=surgeon.CheckOptions(seed=1).")
+    return given or CheckOptions()
+
+
+def output_of(given: "str | os.PathLike[str] | None") -> Path | None:
+    """Where to write, None for nowhere.  Raises UsageError for what is no path."""
+    if given is None or isinstance(given, (str, os.PathLike)):
+        return None if given is None else Path(given)
+    raise UsageError(f"output={given!r} is no path to write a model to; give one, as output='out.onnx'.")

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -14,7 +13,7 @@ from surgeon.errors import RuleError, UsageError
 from surgeon.file.beside import home_between, path_between
 from surgeon.file.save import DataMode, Written
 from surgeon.file.source import Source, as_written, is_in_memory, label
-from surgeon.models.options import CheckOptions, require_check, require_output
+from surgeon.models.options import CheckOptions, options_of, output_of, require_check, require_output
 from surgeon.ops.attributes import dtype_number
 from surgeon.precision.building import Io
 from surgeon.precision.choices import Retyping
@@ -90,7 +89,7 @@ def convert(
         ('proved', 1)
     """
     change = _change(to, from_)
-    options = options or CheckOptions()
+    options = options_of(options)
     options.require()
     require_check(check, CHECKS, require_proof)
     require_output(is_in_memory(source), output, dry_run)
@@ -104,7 +103,7 @@ def convert(
         keep=(keep,) if isinstance(keep, str) else keep,
         max_error=max_error,
         options=options,
-        output=None if output is None else Path(os.fspath(output)),
+        output=output_of(output),
         provider=None if ep is None else provider_of("ort", ep),
         clamp=clamp,
         check=check == "model",

@@ -20,7 +20,7 @@ from surgeon.file.fresh import NAMED_AFTER
 from surgeon.file.model import Model
 from surgeon.file.save import DataMode
 from surgeon.file.source import is_in_memory, label
-from surgeon.models.options import CheckOptions, require_output
+from surgeon.models.options import CheckOptions, options_of, output_of, require_output
 from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.recipes.result import RecipeReport
@@ -87,9 +87,9 @@ def run(
     require_output(in_memory, output, dry_run)
     started = time.perf_counter()
     report = RecipeReport(label(source), str(output or ""))
-    how = _How(loaded, check, require_proof, external_data, force, options or CheckOptions(), report)
+    how = _How(loaded, check, require_proof, external_data, force, options_of(options), report)
     how.locked = _read_lock(loaded) if expect_same else None
-    out = None if output is None or dry_run else Path(os.fspath(output))
+    out = None if dry_run else output_of(output)
     try:
         with ExitStack() as stack:
             made = how.go(source, out, stack, dry_run=dry_run)

@@ -7,23 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.errors import CheckFailed, GraphError, UsageError
+from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
-from surgeon.file.source import Source, as_written, exported, is_in_memory
+from surgeon.file.source import Source, as_written, exported
 from surgeon.matching.match import Match
-from surgeon.models.options import CHECKS, Check, CheckOptions, require_check, require_counts, require_output
+from surgeon.models.options import Check, CheckOptions, options_of, output_of
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.run import Clock, RuleRun, indexed
-from surgeon.rewriting.runnable import provider_of
+from surgeon.rewriting.settings import RewriteSettings, Upgrading, require_target
 from surgeon.rules.catalogue import flat, resolve, resolve_with_tails
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.inline import inline_rules
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Selection: TypeAlias = dict[str, tuple[Rule, ...]]
-Upgrading: TypeAlias = int | Literal["none", "auto"]
 
 
 def rewrite(
@@ -105,8 +104,8 @@ def rewrite(
         4
     """
     names = only if not isinstance(only, str) else (only,), skip if not isinstance(skip, str) else (skip,)
-    settings = _Settings(
-        None if output is None else Path(os.fspath(output)),
+    settings = RewriteSettings(
+        output_of(output),
         target,
         ep,
         check,
@@ -118,7 +117,7 @@ def rewrite(
         external_data,
         force,
         expect or {},
-        options or CheckOptions(),
+        options_of(options),
         progress,
         (inline,) if isinstance(inline, str) else tuple(inline),
         upgrade,
@@ -128,70 +127,7 @@ def rewrite(
         return (_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """The arguments of `rewrite`."""
-
-    output: Path | None
-    target: str
-    ep: str | None
-    check: Check
-    choice: NodeFilter
-    require_proof: bool
-    keep_going: bool
-    approximate: bool
-    dry_run: bool
-    external_data: DataMode
-    force: bool
-    expect: Mapping[str, int]
-    options: CheckOptions
-    progress: Progress | None
-    inline: Sequence[str] = ()
-    upgrade: Upgrading = "none"
-
-    def refuse_misuse(self, source: Any) -> None:
-        """Raise UsageError for arguments that do not exist or do not fit together."""
-        require_target(self.target, self.ep)
-        self.options.require()
-        in_memory = is_in_memory(source)
-        require_check(self.check, CHECKS, self.require_proof and not self.dry_run)
-        if self.check in ("sites", "none") and (self.options.inputs or self.options.layers):
-            raise UsageError(
-                "Inputs and layers are for the check of the whole model, which is off; choose the check model or both."
-            )
-        require_output(in_memory, self.output, self.dry_run)
-        if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
-            raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
-        require_counts(self.expect)
-        for names in (self.choice.only, self.choice.skip):
-            if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-                raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
-
-    def told_edit(self) -> dict[str, Any]:
-        """How an edit before the rules is done."""
-        check = "none" if self.check == "none" or self.dry_run else "auto"
-        return {"target": self.target, "check": check, "require_proof": self.require_proof, "options": self.options}
-
-    def watched(self) -> Progress | None:
-        """What the run tells its progress: with the first rewrite, proofs get ready while the rest is matched."""
-        if self.dry_run or self.check not in ("sites", "both"):
-            return self.progress
-        progress, is_started = self.progress, False
-
-        def tell(rule: str, count: int) -> None:
-            nonlocal is_started
-            if not is_started:
-                from surgeon.sites.remote import start  # not at the top: a run without proofs is spared its weight
-
-                is_started = True
-                start()
-            if progress is not None:
-                progress(rule, count)
-
-        return tell
-
-
-def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Report]:
+def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
     """Rewrite a file or a ModelProto."""
     clock = Clock()
     is_file = not isinstance(source, onnx.ModelProto)
@@ -278,7 +214,7 @@ class _Rewritten:
 
     @classmethod
     def over(
-        cls, model: Model, original: Written, selection: Selection, settings: _Settings, clock: Clock
+        cls, model: Model, original: Written, selection: Selection, settings: RewriteSettings, clock: Clock
     ) -> "_Rewritten":
         """Run the rules."""
         with clock.phase("read"):
@@ -293,7 +229,7 @@ class _Rewritten:
 
 
 def _attempt(
-    model: Model, original: Written, selection: Selection, settings: _Settings, clock: Clock, stack: ExitStack
+    model: Model, original: Written, selection: Selection, settings: RewriteSettings, clock: Clock, stack: ExitStack
 ) -> tuple[_Rewritten, str]:
     """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
     if settings.upgrade == "none":
@@ -375,7 +311,7 @@ def paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple[gs.Graph, Report]:
+def _rewrite_graph(source: gs.Graph, rules: Rules, settings: RewriteSettings) -> tuple[gs.Graph, Report]:
     """A gs.Graph goes in and out through gs's own export and import, which keep what gs keeps."""
 
     def back(result: Any, report: Report) -> gs.Graph:
@@ -389,8 +325,3 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple
             error.result = back(error.result, error.report)
         raise
     return back(result, report), report
-
-
-def require_target(target: str, ep: str | None = None) -> None:
-    """Raise UsageError for a target, or an execution provider, that there is not."""
-    provider_of(target, ep)

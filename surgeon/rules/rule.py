@@ -328,6 +328,7 @@ def rule(
         code = function.__code__
         where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
         title = name or function.__name__
+        _require_functions(f"Rule {title} ({where})", patterns)
         _require_sense(f"Rule {title} ({where})", patterns, search, approximate, differs or {})
         made = Rule(
             title,
@@ -358,6 +359,12 @@ def _named_dtypes(dtypes: str | Sequence[str]) -> tuple[str, ...]:
     given = (dtypes,) if isinstance(dtypes, str) else dtypes
     names = (name for item in given for name in (FLOATS if item == "floats" else (dtype_name(dtype_number(item)),)))
     return tuple(dict.fromkeys(names))
+
+
+def _require_functions(who: str, patterns: Sequence[Function]) -> None:
+    """Raise RuleError for patterns that are no list of functions."""
+    if not isinstance(patterns, Sequence) or not all(map(callable, patterns)):
+        raise RuleError(f"{who} has patterns={patterns!r}; list functions that write them: patterns=[...].")
 
 
 def _require_sense(

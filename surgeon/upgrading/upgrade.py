@@ -23,7 +23,7 @@ from surgeon.file.save import DataMode, Written, save
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.listing import first_of
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, options_of
 from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import unused
@@ -71,13 +71,13 @@ def upgrade(
         (18, 21)
     """
     start = time.perf_counter()
-    (options or CheckOptions()).require()
+    options_of(options).require()
     require_opset(opset)
     with Model.open(source) as model:
         done, patch = plan(model, opset, str(source), str(output))
 
         def inspect(path: Path) -> None:
-            require_same(done, model, Path(source), path, options or CheckOptions(), require_proof)
+            require_same(done, model, Path(source), path, options_of(options), require_proof)
 
         try:
             save(

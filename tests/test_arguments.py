@@ -1,0 +1,36 @@
+"""Arguments of the Python functions that are of another kind than wanted: one sentence, and no traceback of ours."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import surgeon
+from surgeon.testing import parse
+
+MODEL = Path(__file__).resolve().parents[1] / "notebooks" / "models" / "tiny_distilbert.onnx"
+SMALL = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: surgeon.rewrite(MODEL, "gelu", output=5), "output=5 is no path to write a model to"),
+        (lambda: surgeon.convert(MODEL, output=5), "output=5 is no path to write a model to"),
+        (lambda: surgeon.edit(MODEL, surgeon.edits.StripDoc(), output=5), "output=5 is no path to write a model to"),
+        (lambda: surgeon.rewrite(SMALL, "gelu", options={"seed": 1}), "write options=surgeon.CheckOptions(seed=1)"),
+        (lambda: surgeon.convert(SMALL, options=3), "write options=surgeon.CheckOptions(seed=1)"),
+        (lambda: surgeon.explain(SMALL, "gelu", node=5), "node=5 is no name"),
+        (lambda: surgeon.compare(SMALL, SMALL, inputs=5), "inputs=5 are no inputs"),
+        (lambda: surgeon.rule(patterns=5)(lambda g, x: x), "has patterns=5; list functions that write them"),
+        (lambda: surgeon.rule(patterns=[5])(lambda g, x: x), "has patterns=[5]; list functions that write them"),
+        (lambda: surgeon.rule(patterns=lambda g, x: x)(lambda g, x: x), "list functions that write them: patterns="),
+    ],
+)  # fmt: skip
+def test_what_is_of_another_kind(call: Callable[[], Any], told: str) -> None:
+    """It says what is wrong, and what to write."""
+    with pytest.raises(surgeon.SurgeonError) as raised:
+        call()
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
