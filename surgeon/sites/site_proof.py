@@ -37,10 +37,10 @@ from surgeon.sites.kinds import (
     told_inputs,
 )
 from surgeon.sites.largest import line_of, to_note
+from surgeon.sites.ledger import ErrorLedger
 from surgeon.sites.pins import Feeds
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.setting import Setting
-from surgeon.sites.shown import Shown
 from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Halving, Sizes
 from surgeon.verdicts.compare import same_values
 from surgeon.verdicts.judge import TensorError, judge
@@ -67,7 +67,7 @@ class Attempt:
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
-        self.shown, self.runs, self.refusal = Shown(experiment.empty), 0, ""
+        self.ledger, self.runs, self.refusal = ErrorLedger(experiment.empty), 0, ""
         self.is_of_weights = False  # it fails for other weights than the usual ones alone
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells, self._rounds = False, False  # a run at sizes other than 1; an output of integers, made of floats
@@ -95,7 +95,7 @@ class Attempt:
     def take(self, other: "Attempt") -> None:
         """Count the runs of another proof of the same region among these, and keep what was worst in either."""
         self.runs += other.runs
-        self.shown.take(other.shown)
+        self.ledger.take(other.ledger)
 
     def judged(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
@@ -146,10 +146,10 @@ class Attempt:
         if not self._tells:
             why = "the original nodes run where all free dims are 1, and at no other sizes tried"
             return Outcome.UNPROVED, f"{why}{self._cure()}"
-        if self.experiment.inputs and not self.shown.tells:
+        if self.experiment.inputs and not self.ledger.tells:
             why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
             return Outcome.UNPROVED, why
-        if doubt := self.shown.doubt():
+        if doubt := self.ledger.doubt():
             return Outcome.UNPROVED, doubt
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
@@ -181,11 +181,11 @@ class Attempt:
         for group in sizes.groups():
             if failure and group[0].elements > MOST_AGAIN:
                 continue
-            before = self.shown, self.runs
-            self.shown, self.runs = Shown(self.experiment.empty), 0
+            before = self.ledger, self.runs
+            self.ledger, self.runs = ErrorLedger(self.experiment.empty), 0
             found = self._run_group(group)
             if not self.runs:
-                self.shown, self.runs = before
+                self.ledger, self.runs = before
                 continue
             failure = found
             if not failure and not self._tells:
@@ -325,7 +325,7 @@ class Attempt:
             if found is None:
                 return ""
             is_usual = values is Values.USUAL and turn % ANEW < SPOKEN_OF
-            self.shown.keep(found, answer, self.against, is_usual=is_usual)
+            self.ledger.keep(found, answer, self.against, is_usual=is_usual)
             if not found.ok:
                 return f"{name!r} {found.why}"
         self._agreed += 1

@@ -9,7 +9,7 @@ from surgeon.sites.excused import all_nan
 from surgeon.verdicts.tensor_error import TensorError, as_blurred, as_doubted, as_lost
 
 
-class Shown:
+class ErrorLedger:
     """The errors of all outputs over several runs.
 
     worst: of each output the error nearest to what is allowed, or furthest beyond it.  empty: the outputs that have no
@@ -48,7 +48,7 @@ class Shown:
         if not all_nan(answer) if answer.size else name in self._empty:
             self._telling.add(name)
 
-    def take(self, other: "Shown") -> None:
+    def take(self, other: "ErrorLedger") -> None:
         """Keep what was worst in either."""
         for found in other.worst.values():
             self._keep_worst(found)
