@@ -58,6 +58,8 @@ class Dim(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Fix it, or free it."""
+        if not isinstance(self.size, (int, str)) or isinstance(self.size, bool):
+            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a whole number.")
         place = PLACE.match(self.name)
         if isinstance(self.size, str):
             if place is None:

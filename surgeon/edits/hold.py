@@ -88,7 +88,7 @@ class Hold(Edit):
             made = None
         if made is None or not _holds(made, numbers):
             raise UsageError(f"The input {self.name!r} is {dtype_name(kind)}, which does not hold {self.value}.")
-        return np.ascontiguousarray(np.broadcast_to(made.reshape(-1), (count,)).reshape(sizes))
+        return np.array(np.broadcast_to(made.reshape(-1), (count,)).reshape(sizes))
 
     def _numbers(self) -> list[float | int | bool]:
         """The numbers of the value."""

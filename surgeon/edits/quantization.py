@@ -16,8 +16,8 @@ from surgeon.ops.walking import nodes_of
 from surgeon.running.formulas import dequantized
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
-NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "Softmax", "Clip", "Abs", "Exp"))
-"""What computes nothing below 0, or is a limit itself."""
+NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "Softmax", "Abs", "Exp"))
+"""What computes nothing below 0."""
 CLIP_INPUTS_SINCE = 11  # the opset from which the limits of Clip are inputs (ONNX changelog)
 UNTOLD = (
     "What quantisation rounded is not rounded any more, so that it answers otherwise on purpose: surgeon compare tells "
@@ -105,17 +105,31 @@ def _source_of(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> 
 
 def _limits(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> tuple[float, float] | None:
     """What a pair cuts off, where 0 is an end of it, and what makes the numbers does not keep to that anyway."""
-    if before is not None and before.op_type in NOT_NEGATIVE:
-        return None
     scope, constants = draft.index.main, draft.index.constants
-    scale, zero = (constants.array(scope, name) if name else np.zeros(1, np.uint8) for name in _settings(node))
-    if scale is None or zero is None or not np.issubdtype(zero.dtype, np.integer):
+    if before is not None and (before.op_type in NOT_NEGATIVE or _clips_at_0(draft, before)):
         return None
-    kind = np.iinfo(zero.dtype)
+    stored = draft.shapes.dtype(scope, node.input[0])
+    scale, zero = (constants.array(scope, name) if name else np.zeros(1) for name in _settings(node))
+    if scale is None or zero is None or stored is None:
+        return None
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(stored)
+    if not np.issubdtype(dtype, np.integer):
+        return None
+    kind = np.iinfo(dtype)
     reach = float(scale.max()) * (kind.max - kind.min)
     if (zero == kind.min).all():
         return 0.0, reach
     return (-reach, 0.0) if (zero == kind.max).all() else None
+
+
+def _clips_at_0(draft: ModelDraft, node: NodeProto) -> bool:
+    """Whether a node is a Clip that lets nothing below 0 through."""
+    if node.op_type != "Clip":
+        return False
+    if (draft.index.main.opset or 0) < CLIP_INPUTS_SINCE:
+        return any(item.name == "min" and item.f >= 0 for item in node.attribute)
+    least = draft.index.constants.array(draft.index.main, node.input[1]) if any(node.input[1:2]) else None
+    return least is not None and bool((least >= 0).all())
 
 
 def _clip(
@@ -160,7 +174,7 @@ def _floats(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
         return None
     given = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
     values = dequantized(*arrays, **given)
-    return numpy_helper.from_array(np.ascontiguousarray(values), node.output[0])
+    return numpy_helper.from_array(np.asarray(values), node.output[0])
 
 
 def _read_others(draft: ModelDraft, names: dict[str, str]) -> None:

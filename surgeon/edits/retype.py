@@ -132,9 +132,16 @@ class Retype(Edit):
         versions = imports_of(draft.skeleton.opset_import)
         for node in draft.graph.node:
             places = [place for place, name in enumerate(node.input) if name == self.name]
-            takes = all(_takes(node, place, new, versions) for place in places)
+            takes = all(_takes(node, place, new, versions) for place in places) and not _asks_whether_0(node, new)
             if not takes or any(self.name in free_names(inner) for graph in graphs_of(node) for inner in graph.node):
                 yield node
+
+
+def _asks_whether_0(node: NodeProto, new: int) -> bool:
+    """Whether a Cast makes truths of floats: of 0.5 it makes one, and of the integer that it was before none."""
+    is_float = np.issubdtype(onnx.helper.tensor_dtype_to_np_dtype(new), np.inexact)
+    to = next((item.i for item in node.attribute if item.name == "to"), None)
+    return node.op_type == "Cast" and is_float and to == TensorProto.BOOL
 
 
 def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -268,7 +268,7 @@ def _model(model: ModelProto, renamed: Renamed) -> ModelProto:
     for tensor in _tensors(made):
         if any(size in renamed for size in tensor.dims) and tensor.data_type != TensorProto.STRING:
             array = numpy_helper.to_array(tensor)[tuple(slice(renamed.get(size)) for size in tensor.dims)]
-            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
         if _may_hold_dims(tensor):
             array = numpy_helper.to_array(tensor)
             values = [renamed.get(number, number) for number in array.reshape(-1).tolist()]

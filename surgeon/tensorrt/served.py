@@ -328,7 +328,8 @@ def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
     weights = [one for one in proto.graph.initializer if one.data_location == TensorProto.EXTERNAL]
     apart = {id(one): one for one in weights if one.data_type not in _PACKED}
     for tensor in apart.values():
-        yield tensor.name, np.ascontiguousarray(model.value(tensor))
+        value = np.asarray(model.value(tensor))
+        yield tensor.name, np.ascontiguousarray(value).reshape(value.shape)
     rest = [one for one in external.tensors_of(proto) if one.data_location == TensorProto.EXTERNAL]
     for tensor in rest:
         if id(tensor) not in apart:

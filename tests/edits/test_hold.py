@@ -69,8 +69,24 @@ def test_values_by_dtype_and_shape(kind, shape, value, wanted):
     made, report = surgeon.edit(model, Hold("k", value))
     assert report.outcome == "proved"
     found = held(made, "k")
-    np.testing.assert_array_equal(found, np.array(wanted))
+    np.testing.assert_array_equal(found, np.array(wanted, kind), strict=True)
     assert found.dtype == np.dtype(kind)
+
+
+def test_a_scalar_has_no_axes():
+    """What is picked by it has one axis less: a Gather, and a Range, want a number and no list of one."""
+    text = "(float[5, 3] x, int64 i) => (float[3] y) { y = Gather(x, i) }"
+    made, report = surgeon.edit(parse(text), Hold("i", "1"))
+    assert report.outcome == "proved"
+    onnx.checker.check_model(made, full_check=True)
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x[1], strict=True)
+    ranged = parse(
+        "(float[n] x, int64 k) => (float[n] y) <int64 o = {0}, int64 e = {1}> "
+        "{ r = Range(o, k, e) s = ReduceSum<keepdims = 0>(r) f = Cast<to = 1>(s) y = Add(x, f) }"
+    )
+    assert surgeon.edit(ranged, Hold("k", "4"))[1].outcome == "proved"
 
 
 @pytest.mark.parametrize(

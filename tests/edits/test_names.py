@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon.edits import AddOutput, DropOutput, Metadata, OrderInputs, OrderOutputs, Rename, Retype, StripDoc
 from surgeon.edits.catalogue import all_edits
+from surgeon.testing import parse
 from tests import sampling
 from tests.command_line import run
 from tests.onnx_cases import onnx_cases
@@ -135,6 +136,15 @@ def test_a_dtype_that_readers_take_too_needs_no_cast():
     made, report = surgeon.edit(model, Retype("ids", "float16", cast=True))
     assert report.outcome == "proved"
     assert [node.op_type for node in made.graph.node] == ["Cast", "Gather"]
+
+
+def test_truths_of_floats_are_not_those_of_integers():
+    body = "{ seen = Cast<to = 9>(mask) kept = Cast<to = 1>(mask) }"
+    model = parse(f"(int64[n] mask) => (bool[n] seen, float[n] kept) {body}")
+    with pytest.raises(surgeon.UsageError, match="Cast at 'seen' reads 'mask' as int64, so a Cast must stand between"):
+        surgeon.edit(model, Retype("mask", "float32"))
+    _, report = surgeon.edit(model, Retype("mask", "int32"))
+    assert report.outcome == "proved"
 
 
 def test_a_wrong_edit_fails_its_check(branching):

@@ -113,6 +113,35 @@ def test_what_an_end_at_zero_cuts_off_stays_cut_off(zero, limits, before):
     np.testing.assert_array_equal(answer(made, x), -held)
 
 
+@pytest.mark.parametrize("told", ["<output_dtype = 3>(x, s)", "(x, s, zero)"])
+def test_of_signed_integers_without_a_zero_point_0_is_no_end(told):
+    """int8, as the operator says or the zero point of the other half of the pair."""
+    body = f"q = QuantizeLinear{told}  d = DequantizeLinear(q, s)  y = Neg(d)"
+    head = '<ir_version: 10, opset_import: ["" : 21]> g (float[2, 4] x) => (float[2, 4] y)'
+    model = parse(f"{head} <float s = {{0.1}}, int8 zero = {{0}}> {{ {body} }}")
+    made, _ = surgeon.edit(model, StripQdq())
+    x = np.float32([[0.04, -3, 2, 1], [5, 6, 7, -8]])
+    np.testing.assert_array_equal(answer(made, x), -x)
+
+
+def test_a_stored_scalar_is_one_still():
+    head = "(float[2, 4] x) => (float[2, 4] y) <int8 k = {3}, float s = {0.5}>"
+    model = parse(f"{head} {{ d = DequantizeLinear(k, s)  y = Add(x, d) }}")
+    made, _ = surgeon.edit(model, StripQdq())
+    assert [list(tensor.dims) for tensor in made.graph.initializer] == [[]]
+    assert answer(made, np.zeros((2, 4), np.float32)).tolist() == [[1.5] * 4] * 2
+
+
+def test_a_clip_below_0_lets_pass_what_the_pair_cuts_off():
+    model = parse(
+        "(float[2, 4] x) => (float[2, 4] y) <float s = {0.1}, uint8 low = {0}, float a = {-1}, float b = {1}> "
+        "{ c = Clip(x, a, b)  q = QuantizeLinear(c, s, low)  d = DequantizeLinear(q, s, low)  y = Neg(d) }"
+    )
+    made, _ = surgeon.edit(model, StripQdq())
+    x = np.float32([[0.04, -3, 2, 1], [0.5, 6, 7, -0.5]])
+    np.testing.assert_array_equal(answer(made, x), -np.clip(x, 0, 1))
+
+
 def test_edits_beside_it_are_proved_and_what_is_not_stripped_is_told(nets):
     _, quantised, path = nets
     _, report = surgeon.edit(quantised, [Rename("y", "z"), StripQdq()])

@@ -162,6 +162,7 @@ def test_edits_of_dimensions_know_each_other():
     [
         (Dim("bach", 2), "did you mean 'batch'?"),
         (Dim("batch", -1), "cannot be -1"),
+        (Dim("batch", 2.5), "cannot be 2.5; give a whole number"),
         (Dim("x[2]", 9), "'x[2]' is 8 and not free; free it first, as in --dim x[2]=batch."),
         (Dim("x[7]", 9), "has 3 axes"),
         (Dim("z[0]", 9), "no input 'z'"),
