@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from .rows_first import swapped
 
@@ -72,7 +74,9 @@ def heads_in_batch(g: Graph, m: Merged) -> Tensor:
     q, k, v = (g.reshape(x, [0, 0, -1]) if is_first else swapped(g, x) for x in (m.q.x, m.k.x, m.v.x))
     bias = m.bias
     if bias is not None:
-        apart = g.reshape(bias, [heads, -1, 0, 0] if is_first else [-1, heads, 0, 0])
+        batch, number = g.size_of(m.q.x, 0 if is_first else 1), np.array([heads], np.int64)
+        ahead = (number, batch) if is_first else (batch, number)
+        apart = g.reshape(bias, g.concat(*ahead, np.zeros(2, np.int64), axis=0))  # not -1, of which nothing may be left
         bias = g.transpose(apart, perm=[1, 0, 2, 3]) if is_first else apart
     made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, **{**m.attributes, "num_heads": heads})
     width = heads * m.v.size
