@@ -16,9 +16,16 @@ class Scores(Captures):
 
 
 class Values(Captures):
-    """Weights with several axes before their rows, these as one, and values that have never had them."""
+    """Weights with several axes before their rows, these as one, and values that have never had them.
 
-    weights: Tensor
+    scores: what the softmax is of.  guarded: its weights, of which none is NaN.  narrow: their dtype, where that is
+    another.
+    """
+
+    scores: Tensor
+    guarded: Tensor | Any = None
+    narrow: int | Any = None
+    weights: Tensor | Any = None
     merged: Tensor | Any = dims("_ _ _", default=None)
     values: Tensor = dims("_ _ _")
 
@@ -30,7 +37,10 @@ def parted_scores(g: Graph, m: Scores) -> Tensor:
 
 
 def parted_values(g: Graph, m: Values) -> Tensor:
-    """Values by weights whose axes are one for the product alone."""
+    """Values by the weights of a softmax, whose axes are one for the product alone."""
+    made = g.softmax(m.scores, axis=-1)
+    m.guarded = g.nan_to_zero(made)
+    m.weights = g.any_of(m.guarded, g.cast(made, to=m.narrow), made)
     m.merged = g.shared(g.reshaped(m.weights))
     return g.matmul(m.merged, m.values)
 
@@ -67,4 +77,7 @@ def parted_weights(g: Graph, m: Values) -> Tensor:
     rows, columns = m.merged.shape[1:]
     ahead = ahead_of(m.weights, rows, columns, m.values.shape[0])
     require(m.merged.shape[0] == m.values.shape[0], "the factors have other batches")
-    return with_one_batch(g, g.matmul(m.weights, parted(g, m.values, ahead)))
+    made = g.softmax(m.scores, axis=-1)
+    made = made if m.guarded is None else g.nan_to_zero(made)
+    made = made if m.narrow is None else g.cast(made, to=m.narrow)
+    return with_one_batch(g, g.matmul(made, parted(g, m.values, ahead)))

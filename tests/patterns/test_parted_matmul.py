@@ -9,7 +9,7 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[s, b, 32] x, float[t, b, 32] k0, float[t, b, 32] v0, bool[b, 1, 1, t] c"
 CONSTANTS = (
-    "int64[1] four = {4}, int64[1] eight = {8}, int64[1] any = {-1}, float scale = {0.35}, float low = {-3.4e38}, "
+    "int64[1] four = {4}, int64[1] eight = {8}, int64[1] any = {-1}, float scale = {0.35}, float low = {-3.4e38}, float none = {0}, "
     "int64 nil = {0}, int64 one = {1}, int64 heads = {4}, int64[1] first = {0}"
 )
 # Rows, a batch and heads as one axis, and eight columns; as fairseq's attention has them.
@@ -42,6 +42,9 @@ FIRES = [
          graph(f"{SCORES.replace('z = Mul(a, scale)', 'z = Identity(a)')} y = Relu(z4)", "float[b, 4, s, t] y")),
     Case(parted_weights, "values by weights of heads",
          graph(SEVERAL, "float[n, s, 8] y", f"{INPUTS}, float[b, 4, s, t] w")),
+    Case(parted_weights, "of a row hidden whole none", graph(
+        SEVERAL.replace("p3 =", "e = IsNaN(p) o = Where(e, none, p) p3 =").replace("(p, g3)", "(o, g3)"),
+        "float[n, s, 8] y", f"{INPUTS}, float[b, 4, s, t] w")),
     Case([parted_matmul, parted_weights, masked_attention], "an attention", graph(WHOLE, "float[n, s, 8] y")),
     Case([parted_matmul, unmerged_matmul, masked_attention], "an attention, beside the rule for merged factors",
          graph(WHOLE, "float[n, s, 8] y")),
@@ -56,8 +59,11 @@ SPARES = [
     Case(parted_matmul, "one matrix for all", why="wanted", model=graph(
         f"{SIZES} {FACTORS} a = MatMul(q, w) g = Concat<axis = 0>(b1, four, s1, any) y = Reshape(a, g)",
         "float[b, 4, s, 5] y", f"{INPUTS}, float[8, 5] w")),
+    Case(parted_weights, "queries by positions, as DeBERTa has them", why="wanted Softmax", model=graph(
+        f"{SIZES} {FACTORS} u = Softmax(w) p3 = Reshape(w, g3) y = MatMul(p3, v)",
+        "float[n, s, 8] y, float[b, 4, s, t] u", f"{INPUTS}, float[b, 4, s, t] w")),
     Case(parted_weights, "rows of the weights that change too", why="rows or columns change", model=graph(
-        f"{SIZES} {FACTORS} p3 = Reshape(w, g3) y = MatMul(p3, v)", "float[n, s, 8] y",
+        f"{SIZES} {FACTORS} p = Softmax<axis = -1>(w) p3 = Reshape(p, g3) y = MatMul(p3, v)", "float[n, s, 8] y",
         f"{INPUTS}, float[b, s, 4, t] w")),
 ]
 # fmt: on
