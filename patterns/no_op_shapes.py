@@ -85,6 +85,26 @@ def repeats_nothing(x: Tensor, shape: Tensor | None = None, repeats: Tensor | No
     require(is_kept, "the result need not have the shape of the input")
 
 
+def over_spread(g: Graph, x: Tensor, divisor: Tensor, shape: Tensor) -> Tensor:
+    """x over what was spread before."""
+    return g.div(x, g.capture("spread", g.shared(g.expand(divisor, shape))))
+
+
+def spread_to_it(x: Tensor, spread: Tensor) -> None:
+    """It was spread to the shape of x, which a division spreads it to itself."""
+    require(spread.shape is not None and spread.shape == x.shape, "the divisor need not be spread to the shape of x")
+
+
+@rule(patterns=[over_spread], conditions=[spread_to_it], target="any")
+def no_op_spread(g: Graph, x: Tensor, divisor: Tensor) -> Tensor:
+    """Divide by a tensor as it is, without spreading it first.
+
+    What: Div by an Expand to the shape of the dividend, as torch's normalize writes the length of each row.
+    Numerics: none.
+    """
+    return g.div(x, divisor)
+
+
 @rule(patterns=[expanded, tiled], conditions=[repeats_nothing], target="any")
 def no_op_expand(g: Graph, x: Tensor) -> Tensor:
     """Take out Expand and Tile nodes that repeat nothing.

@@ -9,7 +9,8 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[s, b, 32] x, float[t, b, 32] k0, float[t, b, 32] v0, bool[b, 1, 1, t] c"
 CONSTANTS = (
-    "int64[1] four = {4}, int64[1] eight = {8}, int64[1] any = {-1}, float scale = {0.35}, float low = {-3.4e38}, float none = {0}, "
+    "int64[1] four = {4}, int64[1] eight = {8}, int64[1] any = {-1}, float scale = {0.35}, float low = {-3.4e38}, "
+    "float none = {0}, "
     "int64 nil = {0}, int64 one = {1}, int64 heads = {4}, int64[1] first = {0}"
 )
 # Rows, a batch and heads as one axis, and eight columns; as fairseq's attention has them.
@@ -59,7 +60,7 @@ SPARES = [
     Case(parted_matmul, "one matrix for all", why="wanted", model=graph(
         f"{SIZES} {FACTORS} a = MatMul(q, w) g = Concat<axis = 0>(b1, four, s1, any) y = Reshape(a, g)",
         "float[b, 4, s, 5] y", f"{INPUTS}, float[8, 5] w")),
-    Case(parted_weights, "queries by positions, as DeBERTa has them", why="wanted Softmax", model=graph(
+    Case(parted_weights, "queries by positions, as DeBERTa has them", why="found input", model=graph(
         f"{SIZES} {FACTORS} u = Softmax(w) p3 = Reshape(w, g3) y = MatMul(p3, v)",
         "float[n, s, 8] y, float[b, 4, s, t] u", f"{INPUTS}, float[b, 4, s, t] w")),
     Case(parted_weights, "rows of the weights that change too", why="rows or columns change", model=graph(
