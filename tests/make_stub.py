@@ -43,6 +43,7 @@ class Tensor:
     rank: Any
     elements: Any
     choice: Any
+    index: Any
     columns: Any
     drawn_from: npt.NDArray[Any] | None
     is_of_products: bool

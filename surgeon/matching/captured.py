@@ -11,6 +11,7 @@ from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.ops.records import record
+from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
 from surgeon.shapes.facts import Shape
 from surgeon.shapes.indexed import columns_of, elements_of, shapes_of
@@ -97,6 +98,12 @@ class Captured(gs.Variable):
         """The two values that it holds, where an element's place alone says which, as in a mask; None elsewhere."""
         self._ask("values")
         return elements_of(self._match.index).choice(self._match.scope, self._name)
+
+    @property
+    def index(self) -> list[Affine] | None:
+        """Indices as ScatterND takes them: for each axis that they go over an affine index; None where one is none."""
+        self._ask("values")
+        return elements_of(self._match.index).columns(self._match.scope, self._name)
 
     @property
     def columns(self) -> tuple[int, ...] | None:

@@ -17,16 +17,47 @@ def graph(places=TURNS, perm="[2, 1, 0]", inputs=INPUTS, more=""):
                  f"once = ScatterND(x, p, at) y = ScatterND(once, q, bt) {more} }}")
 
 
+def assigned(ends="float[n, s, 4] a, float[n, s, 2] b", whole=6, cuts=("front", "back"), rows="rows"):
+    """x[..., first] = a, x[..., second] = b as TorchScript exports it: an index along each axis, spread over others."""
+    parts = ""
+    for part, cut in zip("ab", cuts, strict=True):
+        parts += (
+            f"i{part} = Add(at0, at1) j{part} = Add(i{part}, {cut}) s{part} = Shape(j{part}) "
+            f"u{part} = Expand(at0, s{part}) v{part} = Expand({rows}, s{part}) w{part} = Expand({cut}, s{part}) "
+            + " ".join(f"{name}1{part} = Unsqueeze({name}{part}, last)" for name in "uvw")
+            + f" p{part} = Concat<axis = -1>(u1{part}, v1{part}, w1{part}) "
+        )
+    return parse(
+        f"""<ir_version: 10, opset_import: ["" : 17]> g ({ends}) => (float[i, j, k] y)
+        <int64[1] last = {{-1}}, int64 nil = {{0}}, int64 one = {{1}}, int64[1] wide = {{{whole}}},
+        int64[1] zero = {{0}}, int64[1] two = {{2}}, int64[4] front = {{0, 1, 2, 3}}, int64[2] back = {{4, 5}}, int64[3] even = {{0, 2, 4}},
+        int64[3] odd = {{1, 3, 5}}, int64[3] shape0 = {{-1, 1, 1}}, int64[2] shape1 = {{-1, 1}}> {{
+        z = Shape(a) ns = Slice(z, zero, two) g = Concat<axis = 0>(ns, wide) x = ConstantOfShape(g)
+        n = Gather(z, nil) s = Gather(z, one) r0 = Range(nil, n, one) r1 = Range(nil, s, one)
+        at0 = Reshape(r0, shape0) at1 = Reshape(r1, shape1) rows = Identity(at1) {parts}
+        once = ScatterND(x, pa, a) y = ScatterND(once, pb, b) }}"""
+    )
+
+
 FIRES = [
     Case(written_parts, "by turns", graph()),
     Case(written_parts, "one behind the other", graph(HALVES)),
+    Case(written_parts, "parts of other sizes, as DeepSeek writes its keys", graph(
+        "int64[4, 1] p = {0, 1, 2, 3}, int64[2, 1] q = {4, 5}",
+        inputs="float[n, s, 4] a, float[n, s, 2] b, float[6, s, n] x")),
+    Case(written_parts, "the same by an index along each axis", assigned()),
+    Case(written_parts, "by turns, by an index along each axis", assigned(
+        "float[n, s, 3] a, float[n, s, 3] b", cuts=("even", "odd"))),
 ]
 SPARES = [
     Case(written_parts, "a whole that is not filled", graph(inputs=INPUTS.replace("6,", "7,")), why="fill the whole"),
-    Case(written_parts, "another order", graph(TURNS.replace("0, 2, 4", "0, 4, 2")), why="stand otherwise"),
+    Case(written_parts, "another order", graph(TURNS.replace("0, 2, 4", "0, 4, 2")), why="is not known"),
     Case(written_parts, "the same places twice", graph(TURNS.replace("1, 3, 5", "0, 2, 4")), why="stand otherwise"),
     Case(written_parts, "rows", why="not the last axis", model=graph(
         perm="[0, 2, 1]", inputs="float[3, 5, s] a, float[3, 5, s] b, float[6, s, 5] x")),
+    Case(written_parts, "a whole of more columns", assigned(whole=7), why="fill the whole"),
+    Case(written_parts, "rows that another axis counts", assigned("float[s, s, 4] a, float[s, s, 2] b", rows="at0"),
+         why="rows are written elsewhere"),
     Case(written_parts, "what is written first is read", graph(more="z = Neg(once)"), why="is also used"),
 ]
 
