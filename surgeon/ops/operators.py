@@ -46,7 +46,7 @@ _ELEMENTWISE = (
     *each("Ceil Floor", same=True, carries=(0,), exact=True, foldable=True),
     Op("Round", same=True, carries=(0,), exact=True),
     Op("Clip", same=True, carries=(0,), exact=True, foldable=True, to_scale=True),
-    Op("Relu", same=True, exact=True, to_scale=True),
+    Op("Relu", same=True, exact=True, foldable=True, to_scale=True),
     *each("LeakyRelu HardSwish", same=True, to_scale=True),
     Op("Sqrt", same=True, foldable=True, to_scale=True),
     *each("Cos Exp Log Sin", same=True, foldable=True, of_one=True),
@@ -127,10 +127,10 @@ _SUMS = (
     Op("GlobalMaxPool", picks=True, exact=True),
 )  # fmt: skip
 _PRODUCTS = (
-    Op("MatMul", one_type=True, product="matrices", factors=(0, 1), squares_at=(1,)),
+    Op("MatMul", one_type=True, product="matrices", factors=(0, 1), squares_at=(1,), foldable=True),
     Op("MatMulInteger", product="matrices", factors=(0, 1), squares_at=(1,), numbers=(2, 3)),
     Op("QLinearMatMul", product="matrices", factors=(0, 3)),
-    Op("Gemm", product="matrices", factors=(0, 1), squares_at=(1,)),
+    Op("Gemm", product="matrices", factors=(0, 1), squares_at=(1,), foldable=True),
     Op("Einsum", product="equation"),
     Op("Conv", product="windows", weight=1, moves_windows=True, kernels=(1,), channels=(2,)),
     Op("ConvInteger", product="windows", weight=1, moves_windows=True),

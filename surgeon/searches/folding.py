@@ -12,7 +12,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
 from surgeon.matching.pattern import Found, Search
-from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
+from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named, record
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.values import as_array
 
@@ -168,7 +168,7 @@ class Folding:
     def _computed(self, node: Node) -> dict[str, Array] | None:
         """Results computed from constants; None where they are too large, or nothing computes them."""
         names = [name for name in node.outputs if name]
-        if not all(self._is_small(node, name) for name in names):
+        if not all(self._is_small(node, name) for name in names) or self._adds_up_halves(node):
             return None
         exact = {name: self.index.constants.get(self.scope, name) for name in names}
         made = {name: value.array for name, value in exact.items() if value is not None}
@@ -183,6 +183,10 @@ class Folding:
                 return None
         right = all(self._has_stated_type(name, made[name]) for name in names)
         return made if right and sum(array.nbytes for array in made.values()) <= self.most else None
+
+    def _adds_up_halves(self, node: Node) -> bool:
+        """Whether a node adds up products of numbers of 16 bits or less, which every runtime rounds in its own way."""
+        return bool(record(node.op).product) and any(self.values[name].itemsize < 4 for name in node.inputs if name)
 
     def _is_small(self, node: Node, name: str) -> bool:
         """Whether a result is known to take no more than it may."""

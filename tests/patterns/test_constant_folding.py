@@ -10,7 +10,8 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.models import ops
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
-W = "float[4] w = {1, 2, 3, 4}, int64[2] s = {1, 4}, int64 i = {1}, int64[1] big = {100000}, int64[1] one = {1}"
+W = "float[4] w = {1, 2, 3, 4}, int64[2] s = {1, 4}, int64 i = {1}, int64[1] big = {100000}, int64[1] one = {1}, "
+W += "float[1, 3] m = {0.5, -1, 0.25}, float[3, 1] t = {0.1, 0.2, -0.3}"
 
 
 def model(body, head=HEAD, opset=17):
@@ -30,6 +31,9 @@ FIRES = [
     ),
     Case(constant_folding, "a fixed size", model("t = Shape(x) d = Gather(t, i) c = Cast<to = 1>(d) y = Div(x, c)")),
     Case(constant_folding, "parts of a weight", model("a, b = Split(w) c = Concat<axis = 0>(b, a) y = Add(x, c)")),
+    Case(constant_folding, "a net over a table of distances, as Swin V2 computes its bias", model(
+        "c = Unsqueeze(w, one) h = MatMul(c, m) r = Relu(h) k = MatMul(r, t) f = Squeeze(k, one) b = Sigmoid(f) "
+        "y = Add(x, b)")),
     Case(constant_folding, "each number once", model("u, p, q, c = Unique(w) y = Add(x, u)")),
     Case(constant_folding, "a small mask", model("a = ConstantOfShape<value = float[1] {2}>(s) y = Add(x, a)")),
     Case(
@@ -39,6 +43,10 @@ FIRES = [
     ),
 ]
 SPARES = [
+    Case(constant_folding, "a product of halves, which every runtime rounds in its own way", why="nothing is computed",
+         model=parse(
+             "(float16[n, 2] x) => (float16[n, 2] y) <float16[2, 2] a = {1, 2, 3, 4}, float16[2, 2] b = {5, 6, 7, 8}> "
+             "{ m = MatMul(a, b) y = MatMul(x, m) }")),
     Case(
         constant_folding, "nothing fixed", model("a = Exp(x) y = Add(a, w)"), why="nothing is computed from constants"
     ),

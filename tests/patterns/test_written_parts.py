@@ -30,7 +30,8 @@ def assigned(ends="float[n, s, 4] a, float[n, s, 2] b", whole=6, cuts=("front", 
     return parse(
         f"""<ir_version: 10, opset_import: ["" : 17]> g ({ends}) => (float[i, j, k] y)
         <int64[1] last = {{-1}}, int64 nil = {{0}}, int64 one = {{1}}, int64[1] wide = {{{whole}}},
-        int64[1] zero = {{0}}, int64[1] two = {{2}}, int64[4] front = {{0, 1, 2, 3}}, int64[2] back = {{4, 5}}, int64[3] even = {{0, 2, 4}},
+        int64[1] zero = {{0}}, int64[1] two = {{2}}, int64[4] front = {{0, 1, 2, 3}}, int64[2] back = {{4, 5}},
+        int64[3] even = {{0, 2, 4}},
         int64[3] odd = {{1, 3, 5}}, int64[3] shape0 = {{-1, 1, 1}}, int64[2] shape1 = {{-1, 1}}> {{
         z = Shape(a) ns = Slice(z, zero, two) g = Concat<axis = 0>(ns, wide) x = ConstantOfShape(g)
         n = Gather(z, nil) s = Gather(z, one) r0 = Range(nil, n, one) r1 = Range(nil, s, one)
