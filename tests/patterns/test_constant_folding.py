@@ -11,7 +11,7 @@ from tests.models import ops
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
 W = "float[4] w = {1, 2, 3, 4}, int64[2] s = {1, 4}, int64 i = {1}, int64[1] big = {100000}, int64[1] one = {1}, "
-W += "float[1, 3] m = {0.5, -1, 0.25}, float[3, 1] t = {0.1, 0.2, -0.3}"
+W += "float[1, 3] m = {0.5, -1, 0.25}, float[3, 1] mt = {0.1, 0.2, -0.3}"
 
 
 def model(body, head=HEAD, opset=17):
@@ -32,7 +32,7 @@ FIRES = [
     Case(constant_folding, "a fixed size", model("t = Shape(x) d = Gather(t, i) c = Cast<to = 1>(d) y = Div(x, c)")),
     Case(constant_folding, "parts of a weight", model("a, b = Split(w) c = Concat<axis = 0>(b, a) y = Add(x, c)")),
     Case(constant_folding, "a net over a table of distances, as Swin V2 computes its bias", model(
-        "c = Unsqueeze(w, one) h = MatMul(c, m) r = Relu(h) k = MatMul(r, t) f = Squeeze(k, one) b = Sigmoid(f) "
+        "c = Unsqueeze(w, one) h = MatMul(c, m) r = Relu(h) k = MatMul(r, mt) f = Squeeze(k, one) b = Sigmoid(f) "
         "y = Add(x, b)")),
     Case(constant_folding, "each number once", model("u, p, q, c = Unique(w) y = Add(x, u)")),
     Case(constant_folding, "a small mask", model("a = ConstantOfShape<value = float[1] {2}>(s) y = Add(x, a)")),
