@@ -20,6 +20,7 @@ from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import DEFORMABLE
 from surgeon.running.disentangled import tensorrt_disentangled_attention
 from surgeon.running.erf import Array, erf
+from surgeon.running.grid_sampling import grid_sample
 from surgeon.running.plugin_norms import PLUGIN_NORMS
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
@@ -345,6 +346,7 @@ def _optional(x: Any = None, **_: Any) -> Any:
 
 
 FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
+    **dict.fromkeys((("", "GridSample"), ("com.microsoft", "GridSample")), grid_sample),
     ("", "Optional"): _optional,
     ("", "Erf"): erf,
     ("", "Gelu"): _gelu,

@@ -1,0 +1,64 @@
+"""GridSample's formula, beside ONNX Runtime's kernels and onnx's reference."""
+
+from itertools import product
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import surgeon
+from surgeon.running.evaluator import Evaluator
+from surgeon.running.grid_sampling import grid_sample
+from surgeon.testing import parse
+
+OLD = {"linear": "bilinear", "cubic": "bicubic"}
+SHAPES = ((2, 3, 5, 4), (1, 2, 2, 3), (2, 1, 3, 4, 2))
+
+
+def model(mode, padding, aligned, rank, opset):
+    node = helper.make_node("GridSample", ["x", "g"], ["y"], mode=mode, padding_mode=padding, align_corners=aligned)
+    ports = [helper.make_tensor_value_info(name, 1, [None] * rank) for name in "xgy"]
+    made = helper.make_model(helper.make_graph([node], "g", ports[:2], ports[2:]),
+                             opset_imports=[helper.make_opsetid("", opset)])  # fmt: skip
+    made.ir_version = 8
+    return made
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_it_is_what_both_others_compute(shape, aligned):
+    """Far beyond the edges too; a picture by its names of opset 16."""
+    random, rank = np.random.default_rng(0), len(shape)
+    x = random.normal(size=shape).astype(np.float32)
+    grid = random.uniform(-3, 3, (shape[0], *[3] * (rank - 2), rank - 2)).astype(np.float32)
+    for mode, padding in product(("nearest", "linear", "cubic"), ("zeros", "border", "reflection")):
+        made = grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=aligned)
+        assert made.dtype == np.float32
+        if (mode, padding) != ("cubic", "border"):
+            wanted = ReferenceEvaluator(model(mode, padding, aligned, rank, 20)).run(None, {"x": x, "g": grid})[0]
+            np.testing.assert_allclose(made, wanted, atol=1e-4, err_msg=f"{mode} {padding}")
+        if rank == 4:
+            old = model(OLD.get(mode, mode), padding, aligned, rank, 16)
+            (wanted,) = ort.InferenceSession(old.SerializeToString()).run(None, {"x": x, "g": grid})
+            np.testing.assert_allclose(made, wanted, atol=1e-4, err_msg=f"{mode} {padding}")
+            with Evaluator(old) as evaluator:
+                np.testing.assert_array_equal(evaluator.run({"x": x, "g": grid})["y"], made)
+
+
+def test_one_point_and_none():
+    x, grid = np.ones((1, 1, 1, 1), np.float32), np.full((1, 2, 2, 2), 9, np.float32)
+    assert (grid_sample(x, grid, padding_mode="reflection", align_corners=1) == 1).all()
+    assert (grid_sample(x, grid) == 0).all()
+    assert grid_sample(x[:0], grid[:0]).shape == (0, 1, 2, 2)
+
+
+def test_a_conversion_of_it_is_proved():
+    """No stretch is left unproved, as onnx's reference does not know the modes of opset 16."""
+    text = """<ir_version: 8, opset_import: ["" : 16]> g
+    (float[1, 2, 6, 6] x, float[1, 4, 4, 2] p) => (float[1, 2, 4, 4] y)
+    <float k = {0.5}> { t = Tanh(p) s = GridSample<mode = "bilinear">(x, t) y = Mul(s, k) }"""
+    _, report = surgeon.convert(parse(text))
+    assert report.outcome == "proved"
+    assert not [stretch for stretch in report.stretches if stretch.outcome == "unproved"]
