@@ -17,7 +17,6 @@ from ._conditions import choose
 from ._scores import Scores
 
 LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below; what is put there may be this
-NAMED = re.compile(r"[A-Za-z_]\w*|max\([A-Za-z_]\w*, [A-Za-z_]\w*\)")  # free dims, that bear names
 DROWNS = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
 
 
@@ -54,7 +53,7 @@ def require_fits(m: Scores, keys: Any) -> None:
         for name, own, size in zip(told, sizes, wanted, strict=False):
             fits = own == 1 or is_as_large(own, size) or (not isinstance(own, int) and own.is_one_beside(size))
             fits = fits or (is_square and name == "rows")
-            is_named = all(NAMED.fullmatch(str(one)) for one in (own, size))
+            is_named = all(re.fullmatch(r"(max\()?[a-zA-Z_]\w*(, \w+\))?", str(one)) for one in (own, size))
             help_ = "; if these are always as many, say so by surgeon edit --join-dim" if is_named else ""
             require(fits, f"the mask has {own} {name} where the queries have {size}{help_}")
 
