@@ -336,3 +336,155 @@ def test_another_output_of_a_node_that_is_handed_on(one, other, told):
         assert [change.what for change in found.changes] == told
         assert {change.kind for change in found.changes} == {"wiring"}
     assert not surgeon.diff(models[0], models[0]).differs
+
+
+FUNCTION = '<ir_version: 10, opset_import: ["" : 18, "l" : 1]> g (float[4] x) => (float[4] y) {{ y = l.F (x) }} '
+LOOP = """(int64 n, bool t, float[4] x) => (float[4] y, float[4] z) {{
+    e = Exp (x)  y, z = Loop (n, t, x, e) <body = b (int64 i, bool c, float[4] s, float[4] r) =>
+        (bool go, float[4] {}, float[4] {}) {{ go = Identity (c) }}> }}"""
+BRANCHES = """(bool c, float[4] x) => (float[4] y) {{ k = If (c) <then_branch = t () => (float[n] a)
+    {{ a = Constant <value_floats = {}> () }}, else_branch = f () => (float[1] b)
+    {{ b = Constant <value_floats = [1.0]> () }}>  y = Mul (x, k) }}"""
+SWAPPED_OUTSIDE = """(bool c, float[4] x) => (float[4] y) {{ e = {} (x)  s = {} (x)
+    y = If (c) <then_branch = t () => (float[4] a) {{ a = Neg (e) }},
+        else_branch = f () => (float[4] b) {{ b = Add (e, s) }}> }}"""
+NESTED = """(bool c, int64 n, bool t, float[4] x) => (float[4] y, float[4] z) {{
+    e = Exp (x)  y, z = Loop (n, t, x, e) <body = b (int64 i, bool go, float[4] {}, float[4] {}) =>
+        (bool on, float[4] p, float[4] q) {{ on = Identity (go)  q = Tanh (x)  p = If (c) <
+            then_branch = t () => (float[4] f) {{ f = Neg (s) }}, else_branch = u () => (float[4] h) {{ h = Abs (r) }}
+        > }}> }}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other", "kind", "what"),
+    [
+        ("(float[4] x) => (float[4] y, float k) {{ k = Constant <value_float = {}> ()  y = Exp (x) }}", ["1.0"],
+         ["2.0"], "constants", "output k has float32 1.0 → float32 2.0"),
+        ("(float[4] x) => (float[4] y, float[2] k) <float[2] k = {{1.0, {}}}> {{ y = Exp (x) }}", ["2.0"], ["3.0"],
+         "constants", "output k has float32 [1.0, 2.0] → float32 [1.0, 3.0]"),
+        (BRANCHES, ["[2.0]"], ["[3.0]"], "constants", "output 0 has float32 [2.0] → float32 [3.0]"),
+        (LOOP, ["s", "r"], ["r", "s"], "wiring", "output 1 is another of what is given: s → r"),
+        ("(float[4] x) => (float[4] y, float[4] k) {{ y = Exp (x)  {} }}",
+         ["k = Neg (x)"], ["k = Constant <value_floats = [1.0, 2.0, 3.0, 4.0]> ()"], "nodes", "Neg → nothing"),
+        ("(float[4] x) => (float[4] y, float[4] k) {{ e = Exp (x)  y = Neg (e)  {} }}",
+         ["k = Identity (x)"], ["k = Constant <value_floats = [1.0, 2.0, 3.0, 4.0]> ()"], "nodes",
+         "Identity → nothing"),
+        ("(float[4] x, float[4] k = {{1.0, 1.0, 1.0, {}}}) => (float[4] y, float[4] k) {{ y = Exp (x) }}",
+         ["1.0"], ["2.0"], "weights", "output k has other numbers in float32[4]"),
+        (SWAPPED_OUTSIDE, ["Exp", "Sin"], ["Sin", "Exp"], "nodes", "Neg → Neg"),
+        (NESTED, ["s", "r"], ["r", "s"], "nodes", "Neg → Neg"),
+    ],
+)
+def test_what_graphs_hand_on_that_no_node_of_theirs_makes(text, one, other, kind, what):
+    """Constants, and what they are given; bodies read what is around them, whatever that is called."""
+    models = [parse(f"{HEAD} {text.format(*words)}") for words in (one, other)]
+    found = surgeon.diff(*models)
+    assert kind in {change.kind for change in found.changes}
+    assert what in {change.what for change in found.changes}
+    assert not surgeon.diff(models[0], models[0]).differs
+
+
+def test_bodies_read_equal_nodes_of_other_names():
+    """Which of two equal nodes a body reads decides what stands for what, and names do not."""
+    text = """(bool c, float[4] x) => (float[4] y) {{ {} = Exp (x)  {} = Exp (x)  m = Neg (a)  k = If (c) <
+        then_branch = t () => (float[4] p) {{ p = Sin (b) }}, else_branch = f () => (float[4] q) {{ q = Cos (b) }}>
+        y = Add (m, k) }}"""
+    models = [parse(f"{HEAD} {text.format(*names)}") for names in ("ab", "ba")]
+    assert not surgeon.diff(*models).differs
+
+
+def test_bodies_are_compared_by_the_attributes_that_hold_them():
+    """Not by the order in which a node lists them."""
+    text = """(bool c, float[4] x) => (float[4] y) {{ y = If (c) <then_branch = t () => (float[4] a) {{ a = {} (x) }},
+        else_branch = f () => (float[4] b) {{ b = {} (x) }}> }}"""
+    pairs = (("Exp", "Sin"), ("Exp", "Sin"), ("Sin", "Exp"))
+    one, same, other = (parse(f"{HEAD} {text.format(*ops)}") for ops in pairs)
+    for model in (same, other):
+        items = [onnx.AttributeProto.FromString(item.SerializeToString()) for item in model.graph.node[0].attribute]
+        del model.graph.node[0].attribute[:]
+        model.graph.node[0].attribute.extend(reversed(items))
+    assert not surgeon.diff(one, same).differs
+    assert [change.kind for change in surgeon.diff(one, other).changes] == ["nodes", "nodes"]
+
+
+LEAKY = """<domain: "l", opset_import: ["" : {}]> F <alpha: float = {}> (a) => (b) {{
+    b = LeakyRelu <alpha: float = @alpha> (a) }}"""
+TWO = """<domain: "l", opset_import: ["" : 18]> F <p: float = 1.0, q: float = 2.0> (a) => (b) {{
+    k = Constant <value_float: float = @{}> ()  b = Mul (a, k) }}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other", "changes"),
+    [
+        (LEAKY, ["18", "0.1"], ["18", "0.9"], [("attributes", "default of alpha: 0.1 → 0.9")]),
+        (LEAKY, ["18", "0.1"], ["16", "0.1"], [("opset", "opset of ai.onnx: 18 → 16")]),
+        (TWO, ["p"], ["q"], [("nodes", "Mul → Mul")]),
+    ],
+)
+def test_functions_say_more_than_their_nodes(text, one, other, changes):
+    """Defaults of attributes, opsets of their own, and constants that calls give."""
+    models = [parse(FUNCTION.format() + text.format(*words)) for words in (one, other)]
+    found = surgeon.diff(*models)
+    assert [(change.kind, change.what, change.scope) for change in found.changes] == [
+        (*change, "function l::F") for change in changes
+    ]
+    assert not surgeon.diff(models[1], models[1]).differs
+
+
+def test_overloads_are_functions_of_their_own():
+    """One that is called instead of another differs, and so does one of two that have one name."""
+    text = FUNCTION + '<domain: "l", opset_import: ["" : 18]> F (a) => (b) {{ b = {} (a) }}'
+    models = []
+    for called, op in (("", "Exp"), ("two", "Exp"), ("", "Sin")):
+        model, more = parse(text.format(op)), parse(text.format("Neg"))
+        model.graph.node[0].overload = called
+        more.functions[0].overload = "two"
+        model.functions.extend(more.functions)
+        models.append(model)
+    assert not surgeon.diff(models[0], models[0]).differs
+    assert surgeon.diff(models[0], models[1]).differs
+    assert [change.what for change in surgeon.diff(models[0], models[2]).changes] == ["Exp → Sin"]
+
+
+def sparse(numbers):
+    """Times a large sparse tensor."""
+    model = parse(f"{HEAD} (float[5000] x) => (float[5000] y) {{ y = Mul (x, w) }}")
+    values = helper.make_tensor("w", 1, [2], [5.0, 7.0])
+    model.graph.sparse_initializer.append(
+        helper.make_sparse_tensor(values, helper.make_tensor("i", 7, [2], numbers), [5000])
+    )
+    return model
+
+
+def valued(number):
+    """An op of others with a large tensor among its attributes."""
+    model = parse('<ir_version: 8, opset_import: ["" : 18, "l" : 1]> g (float[4] x) => (float[4] y) { y = l.F (x) }')
+    array = np.ones((200, 200), np.float32)
+    array[9, 9] = number
+    model.graph.node[0].attribute.append(helper.make_attribute("table", numpy_helper.from_array(array)))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(sparse([0, 3]), sparse([1, 3])), (valued(1), valued(2))], ids=["sparse", "attribute"]
+)
+def test_large_tensors_that_are_no_initializers(one, other, tmp_path):
+    """By all that they hold, from a file too."""
+    assert surgeon.diff(one, other).differs
+    assert not surgeon.diff(one, one).differs
+    for model, name in ((one, "one.onnx"), (other, "other.onnx")):
+        onnx.save(model, tmp_path / name)
+    assert surgeon.diff(tmp_path / "one.onnx", tmp_path / "other.onnx").differs
+    assert not surgeon.diff(tmp_path / "one.onnx", one).differs
+
+
+def test_what_is_listed_twice_and_what_has_a_default():
+    """How often an output is listed, and whether a stored tensor is an input too."""
+    once, twice = (parse(f"{HEAD} (float[4] x) => ({outputs}) {{ y = Exp (x) }}") for outputs in
+                   ("float[4] y", "float[4] y, float[4] y"))
+    assert told(surgeon.diff(once, twice)) == [("interface", "output y is listed so many times: 1 → 2", 1)]
+    fixed = parse(f"{HEAD} (float[4] x) => (float[4] y) <float k = {{2.0}}> {{ y = Mul (x, k) }}")
+    free = parse(f"{HEAD} (float[4] x, float k = {{2.0}}) => (float[4] y) {{ y = Mul (x, k) }}")
+    assert ("interface", "inputs with a default, in one model alone: none → k", 1) in told(
+        surgeon.diff(fixed, free)
+    )

@@ -7,7 +7,7 @@ import onnx
 
 from surgeon.differing.pairing import Pairing
 from surgeon.differing.result import ChangeKind, ModelChange
-from surgeon.differing.side import GIVEN, MADE, STORED, GraphSide, Read, ends_of
+from surgeon.differing.side import GIVEN, LEFT_OUT, MADE, STORED, GraphSide, Read, ends_of
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.file.sameness import Contents
 from surgeon.grouping import grouped
@@ -21,6 +21,7 @@ from surgeon.shapes.indexed import shapes_of
 ORDER: tuple[ChangeKind, ...] = (
     "interface", "opset", "sizes", "types", "wiring", "attributes", "constants", "weights", "nodes"
 )
+SOURCES = {MADE: "what a node makes", GIVEN: "what is given", STORED: "a constant", LEFT_OUT: "nothing"}
 SHOWN = 6  # ops that are named of those that went or came
 Site = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -39,6 +40,7 @@ class GraphChanges:
         ]
         self._found: dict[tuple[ChangeKind, str, tuple[str, ...], tuple[str, ...]], list[Site]] = defaultdict(list)
         self._pairs()
+        self._handed_on()
         self._regions()
 
     @property
@@ -75,6 +77,9 @@ class GraphChanges:
                 {item.name: attribute_text(op, item) for item in node.proto.attribute if item.type not in GRAPHS}
                 for node in (one, other)
             ]
+            for text, node in zip(texts, (one, other), strict=True):
+                if node.proto.overload:
+                    text["overload"] = node.proto.overload
             names = sorted(name for name in {**texts[0], **texts[1]} if texts[0].get(name) != texts[1].get(name))
             told = (f"{name} {texts[0].get(name, 'left out')} → {texts[1].get(name, 'left out')}" for name in names)
             self._note("attributes", f"{one.op}: {', '.join(told) or 'attributes'}", at, to)
@@ -102,6 +107,30 @@ class GraphChanges:
             elif who != to and who in self.pairing.back:
                 self._note("wiring", f"{op} hands on what another node does", at, to)
 
+    def _handed_on(self) -> None:
+        """What the graph hands on that no node of it makes, in one of the models at least: it stands in no pair."""
+        ours, theirs = self.one.outputs, self.other.outputs
+        if len(ours) != len(theirs) and self._scope:  # of the main graph the header tells
+            what = f"gives {len(ours)} tensors → {len(theirs)}"
+            self._found["interface", what, (), ()].append(((self._scope,), (self.other.scope.label,)))
+        for key in ours:
+            if key not in theirs or (key in self.one.makers and key in self.other.makers):
+                continue
+            names = ours[key], theirs[key]
+            mine, other = self.one.read(names[0]), self.other.read(names[1])
+            if mine[0] == other[0] == STORED:
+                kind, what = self._held_otherwise(*names)
+                what = what and f"output {key} {what}"
+            elif self._is_counterpart(mine, other) or self._leads_to_region(mine, other):
+                continue
+            else:
+                told = (SOURCES[mine[0]], SOURCES[other[0]])
+                kind, what = "wiring", f"output {key} is " + (
+                    f"another of what is given: {names[0]} → {names[1]}" if told[0] == told[1] else " → ".join(told)
+                )
+            if what:
+                self._found[kind, what, (), ()].append(((names[0],), (names[1],)))
+
     def _reads_otherwise(self, what: str, at: int, to: int) -> None:
         """Wiring; where sizes are computed in another way altogether, that of the nodes that do so is no news."""
         if any(self._sizes) and at in self.one.sizes and to in self.other.sizes:
@@ -121,16 +150,19 @@ class GraphChanges:
 
     def _stored(self, at: int, to: int, slot: int) -> None:
         """Constants: small ones by value, large ones by their bytes."""
-        name, other = self.one.inputs[at][slot], self.other.inputs[to][slot]
-        op, held, also = self.one.nodes[at].op, self.one.reads[at][slot][2], self.other.reads[to][slot][2]
-        if held != also:
+        kind, what = self._held_otherwise(self.one.inputs[at][slot], self.other.inputs[to][slot])
+        if what:
+            self._note(kind, f"{self.one.nodes[at].op} {what} as input {slot}", at, to)
+
+    def _held_otherwise(self, name: str, other: str) -> tuple[ChangeKind, str]:
+        """How what one stored tensor holds differs from what another does; "" where it does not."""
+        if self.one.held(name) != self.other.held(other):
             texts = self._text(self.one, name), self._text(self.other, other)
-            kind: ChangeKind = "constants" if texts[0] != texts[1] else "weights"
-            self._note(kind, f"{op} has {texts[0]} → {texts[1]} as input {slot}", at, to)
-            return
+            return ("constants" if texts[0] != texts[1] else "weights"), f"has {texts[0]} → {texts[1]}"
         tensors = self.one.stored(name), self.other.stored(other)
         if tensors[0] is not None and tensors[1] is not None and not self._same_bytes(tensors[0], tensors[1]):
-            self._note("weights", f"{op} has other numbers in {self._text(self.one, name)} as input {slot}", at, to)
+            return "weights", f"has other numbers in {self._text(self.one, name)}"
+        return "weights", ""
 
     def _same_bytes(self, mine: onnx.TensorProto, theirs: onnx.TensorProto) -> bool:
         """Whether tensors of one dtype and shape hold the same; all is read only where a few bytes agree."""
@@ -146,7 +178,7 @@ class GraphChanges:
         if value is not None and value.array.size <= SHOWN:
             return f"{value.array.dtype} {numbers_text(value.array)}"
         tensor = side.stored(name)
-        return type_text(tensor.data_type if tensor is not None else 0, shape)
+        return type_text(0, shape) if tensor is None else type_text(tensor.data_type, tensor.dims)
 
     def _types(self, at: int, to: int) -> None:
         one, other = self.one.nodes[at], self.other.nodes[to]

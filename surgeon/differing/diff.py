@@ -1,12 +1,12 @@
 """The one function that says how two models differ."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from onnx import GraphProto, ModelProto
+from onnx import FunctionProto
 
-from surgeon.diagnosis.inspection import type_text
 from surgeon.differing.changes import GraphChanges, merged
+from surgeon.differing.header import of_functions, of_header
 from surgeon.differing.result import ModelChange, ModelDiff
 from surgeon.differing.side import GraphSide, ends_of
 from surgeon.file.model import Model
@@ -14,6 +14,7 @@ from surgeon.file.sameness import Contents
 from surgeon.file.source import Source, as_written, label
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.walking import key_of
 from surgeon.rewriting.rewrite import paused_collector
 
 
@@ -48,7 +49,7 @@ def diff(first: Source, second: Source) -> ModelDiff:
         finally:
             for held in contents:
                 held.close()
-        changes = [*_of_header(one.skeleton, other.skeleton), *found.changes]
+        changes = [*of_header(one.skeleton, other.skeleton), *found.changes]
     return ModelDiff(
         first=label(first),
         second=label(second),
@@ -70,64 +71,64 @@ class _ModelChanges:
         self.same = self.renamed = 0
         self.nodes = (_count(one), _count(other))
         self._compare(one.main, other.main)
-        theirs = {scope.label: scope for scope in other.functions}
+        theirs = {_key(scope): scope for scope in other.functions}
         for scope in one.functions:
-            if scope.label in theirs:
-                self._compare(scope, theirs[scope.label])
+            if _key(scope) in theirs:
+                self.changes += of_functions(scope, theirs[_key(scope)])
+                self._compare(scope, theirs[_key(scope)])
 
     def _compare(self, one: Scope, other: Scope) -> None:
-        waiting = [(one, other)]
+        nothing: dict[str, Hashable] = {}
+        waiting = [((one, other), (nothing, nothing), 0)]
         while waiting:
-            scopes = waiting.pop()
+            scopes, outside, depth = waiting.pop()
             names = [[set(side) for side in ends_of(scope)] for scope in scopes]
             by_name = scopes[0] is self._indexes[0].main and names[0] == names[1]
-            sides = [GraphSide(index, scope, by_name) for index, scope in zip(self._indexes, scopes, strict=True)]
+            sides = [
+                GraphSide(index, scope, by_name, around)
+                for index, scope, around in zip(self._indexes, scopes, outside, strict=True)
+            ]
             found = GraphChanges(sides[0], sides[1], self._contents, scopes[0].label)
             self.changes += found.changes
             self.same, self.renamed = self.same + found.same, self.renamed + found.renamed
-            for at, to in found.pairing.to.items():
-                ours, theirs = (
-                    bodies.get(side.nodes[place], [])
-                    for bodies, side, place in zip(self._bodies, sides, (at, to), strict=True)
-                )
-                waiting += zip(ours, theirs, strict=False)
+            if scopes[0].bodies and scopes[1].bodies:
+                numbers = {at: at for at in found.pairing.to}, found.pairing.back
+                inside = [side.seen_from_inside(depth, known) for side, known in zip(sides, numbers, strict=True)]
+                for pair in self._pairs_of_bodies(sides, found.pairing.to):
+                    waiting.append((pair, (inside[0], inside[1]), depth + 1))
+
+    def _pairs_of_bodies(
+        self, sides: Sequence[GraphSide], pairs: Mapping[int, int]
+    ) -> Iterator[tuple[Scope, Scope]]:
+        """The bodies of nodes that stand for each other, by attribute; one that only one of them has is a change."""
+        for at, to in pairs.items():
+            nodes = [side.nodes[place] for side, place in zip(sides, (at, to), strict=True)]
+            ours, theirs = (bodies.get(node, {}) for bodies, node in zip(self._bodies, nodes, strict=True))
+            for key in ours.keys() & theirs.keys():
+                yield ours[key], theirs[key]
+            for key in sorted(ours.keys() ^ theirs.keys()):
+                which = "first" if key in ours else "second"
+                site = ((nodes[0].label,), (nodes[1].label,))
+                what = f"{nodes[0].op} has the body {key[0]} in the {which} model alone"
+                self.changes.append(ModelChange("attributes", what, sites=(site,), scope=sides[0].scope.label))
 
 
-def _bodies(index: Index) -> dict[Node, list[Scope]]:
-    """The bodies of each node that holds some."""
-    found: dict[Node, list[Scope]] = {}
+def _bodies(index: Index) -> dict[Node, dict[tuple[str, int], Scope]]:
+    """The bodies of each node that holds some, by attribute and place in it."""
+    found: dict[Node, dict[tuple[str, int], Scope]] = {}
     for scope in index.scopes:
         if scope.owner is not None:
-            found.setdefault(scope.owner, []).append(scope)
+            (_, attribute), (_, place) = scope.address[-2:]
+            name = scope.owner.proto.attribute[attribute].name
+            found.setdefault(scope.owner, {})[name, place] = scope
     return found
+
+
+def _key(scope: Scope) -> Hashable:
+    """What a function is called by."""
+    assert isinstance(scope.proto, FunctionProto), "bodies are compared where their nodes are"
+    return key_of(scope.proto)
 
 
 def _count(index: Index) -> int:
     return sum(node.op != "Constant" for scope in index.scopes for node in scope.nodes)
-
-
-def _values(graph: GraphProto, side: str) -> dict[str, str]:
-    """The inputs or outputs of a graph with their types; a stored tensor is no input, though old files list it."""
-    stored = {tensor.name for tensor in graph.initializer} if side == "input" else set()
-    return {item.name: type_text(item.type) for item in getattr(graph, side) if item.name not in stored}
-
-
-def _of_header(one: ModelProto, other: ModelProto) -> Iterator[ModelChange]:
-    """What models say of themselves: inputs and outputs, opsets, functions."""
-    for side in ("input", "output"):
-        values = [_values(model.graph, side) for model in (one, other)]
-        for name in dict.fromkeys((*values[0], *values[1])):
-            texts = [held.get(name, "") for held in values]
-            if texts[0] != texts[1]:
-                yield ModelChange("interface", f"{side} {name}: {texts[0] or 'nothing'} → {texts[1] or 'nothing'}")
-        if list(values[0]) != list(values[1]) and sorted(values[0]) == sorted(values[1]):
-            yield ModelChange("interface", f"the {side}s come in another order: {', '.join(values[1])}")
-    opsets = [{item.domain or "ai.onnx": item.version for item in model.opset_import} for model in (one, other)]
-    for domain in dict.fromkeys((*opsets[0], *opsets[1])):
-        before, after = (held.get(domain, "none") for held in opsets)
-        if before != after:
-            yield ModelChange("opset", f"opset of {domain}: {before} → {after}")
-    functions = [{f"{item.domain}::{item.name}" for item in model.functions} for model in (one, other)]
-    for name in sorted(functions[0] ^ functions[1]):
-        which = "first" if name in functions[0] else "second"
-        yield ModelChange("interface", f"the local function {name} is in the {which} model alone")
