@@ -19,6 +19,7 @@ from surgeon.graph import Graph, Tensor
 from surgeon.ops.attributes import dtype_name
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
+CHANNELS = (1, 3, 4)  # of grey pictures, of colours, and of these with a further one for what shines through
 RESIZE_SINCE = 18  # the opset from which Resize has antialias (ONNX operator Resize)
 _DTYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
 
@@ -36,9 +37,9 @@ class PrependImage(KeyedEdit):
     """Let a model take pictures as cameras and files give them, and do to them inside what was done before outside.
 
     The input, floats [batch, channels, height, width], takes pictures instead: (picture / scale - mean) / std, where
-    the three of a channel are numbers, computed in float32.  A resize is linear in half-pixel coordinates with a filter
-    as wide as an output pixel, as Pillow's and torchvision's: equal to Pillow's within 1 of 255, which rounds to uint8
-    in between.
+    the three of a channel are numbers, computed in float32.  Channels are 1, 3 or 4, or as many as mean or std has
+    numbers.  A resize is linear in half-pixel coordinates with a filter as wide as an output pixel, as Pillow's and
+    torchvision's: equal to Pillow's within 1 of 255, which rounds to uint8 in between.
 
     Attributes:
         input: which input.
@@ -51,7 +52,7 @@ class PrependImage(KeyedEdit):
         bgr: whether the model wants the channels in the other order.
 
     Raises:
-        UsageError: the input is no batch of pictures, or the opset has no such Resize.
+        UsageError: the input is no batch of pictures with channels first, or the opset has no such Resize.
 
     Examples:
         >>> import surgeon
@@ -116,6 +117,12 @@ class PrependImage(KeyedEdit):
         """The dtype and channels of the input; raises UsageError where it is no batch of pictures."""
         tensor = value.type.tensor_type
         dims = list(tensor.shape.dim)
+        if len(dims) == 4 and dims[3].dim_value in CHANNELS and not self._are_channels(dims[1].dim_value):
+            shape = ", ".join(str(dim.dim_value or dim.dim_param or "?") for dim in dims)
+            raise UsageError(
+                f"The input {self.input!r} ([{shape}]) takes NHWC by its shape, and pictures can be put in front of "
+                "[batch, channels, height, width] alone: export the model with channels first."
+            )
         if tensor.elem_type not in FLOATS or len(dims) != 4 or not dims[1].dim_value:
             told = dtype_name(tensor.elem_type)
             raise UsageError(
@@ -123,6 +130,11 @@ class PrependImage(KeyedEdit):
                 "or float16 [batch, channels, height, width], with a fixed number of channels."
             )
         channels = int(dims[1].dim_value)
+        if not self._are_channels(channels):
+            raise UsageError(
+                f"Axis 1 of the input {self.input!r} has {channels} elements, and pictures have 1, 3 or 4 channels; "
+                f"if these are {channels} channels, say so by a mean of {channels} numbers."
+            )
         for name, given in (("mean", self.mean), ("std", self.std)):
             if len(given) not in (0, 1, channels):
                 raise UsageError(f"{name} has {len(given)} numbers, and {self.input!r} has {channels} channels.")
@@ -131,6 +143,10 @@ class PrependImage(KeyedEdit):
             told = "x".join(str(size or "?") for size in taken)
             raise UsageError(f"The input {self.input!r} takes pictures of {told}; resize them to that.")
         return tensor.elem_type, channels
+
+    def _are_channels(self, count: int) -> bool:
+        """Whether an axis of so many elements is one of channels: of other counts than pictures have if it is said."""
+        return count in CHANNELS or (count > 1 and count in (len(self.mean), len(self.std)))
 
     def _offset_and_factor(self, channels: int) -> tuple[np.ndarray, np.ndarray]:
         """What to take off a picture, and to multiply with: float32 [1, channels, 1, 1]."""

@@ -309,6 +309,32 @@ def test_a_resize_needs_its_opset():
         surgeon.edit(picture_model(opset=17), PrependImage("images", resize=(32, 32)))
 
 
+@pytest.mark.parametrize(
+    ("shape", "settings", "told"),
+    [
+        ([1, 20, 30, 3], {}, "'x' ([1, 20, 30, 3]) takes NHWC by its shape"),
+        (["n", "h", "w", 4], {}, "'x' ([n, h, w, 4]) takes NHWC by its shape"),
+        ([1, 20, 30, 3], {"mean": (0.5, 0.5, 0.5)}, "takes NHWC by its shape"),
+        ([1, 20, 30, 40], {}, "Axis 1 of the input 'x' has 20 elements, and pictures have 1, 3 or 4 channels"),
+        ([1, 20, 30, 40], {"mean": (0.5,) * 20}, None),
+        ([1, 20, 30, 3], {"std": (0.5,) * 20}, None),
+        ([1, 3, 30, 3], {}, None),
+        ([1, 1, 30, 40], {"mean": (0.5,)}, None),
+    ],
+)
+def test_channels_have_to_stand_first(shape, settings, told):
+    """What takes channels last would be given axes in another order; other counts of channels are stated."""
+    sizes = ", ".join(map(str, shape))
+    head = '<ir_version: 8, opset_import: ["": 18]> g'
+    model = parse(f"{head} (float[{sizes}] x) => (float[{sizes}] y) {{ y = Neg(x) }}")
+    if told is None:
+        assert surgeon.edit(model, PrependImage("x", **settings), check="model")[1].outcome == "proved"
+        return
+    with pytest.raises(surgeon.UsageError) as refused:
+        surgeon.edit(model, PrependImage("x", **settings))
+    assert told in str(refused.value)
+
+
 def test_another_model_is_appended(tmp_path):
     source, other, out = tmp_path / "in.onnx", tmp_path / "other.onnx", tmp_path / "out.onnx"
     onnx.save(picture_model(), source)
