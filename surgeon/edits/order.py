@@ -17,7 +17,7 @@ class OrderInputs(Edit):
         names: of inputs.
 
     Raises:
-        UsageError: there is no such input.
+        UsageError: there is no such input, or it is named twice.
 
     Examples:
         >>> import surgeon
@@ -46,28 +46,36 @@ class OrderInputs(Edit):
         """Order them."""
         rows = getattr(draft.graph, self.side)
         before = [value.name for value in rows]
+        left = list(enumerate(before))
+        first = []
         for name in self.names:
-            if name not in before:
+            entry = next((entry for entry in left if entry[1] == name), None)
+            if entry is None and name in before:
+                raise UsageError(f"The {self.side} {name!r} is named more often than the model lists it; name it once.")
+            if entry is None:
                 raise UsageError(unknown(self.side, name, before))
-        held = {value.name: value for value in rows}
-        order = [*self.names, *(name for name in before if name not in self.names)]
-        if order == before:
+            first.append(entry)
+            left.remove(entry)
+        order = [*first, *left]  # an output may be listed more than once: the further times are among the others
+        if order == sorted(order):
             return ()
-        values = [held[name].SerializeToString() for name in order]
+        values = [rows[place].SerializeToString() for place, _ in order]
         for row, data in zip(rows, values, strict=True):
             row.ParseFromString(data)
-        return (f"{self.side}s are {', '.join(order)}",)
+        return (f"{self.side}s are {', '.join(name for _, name in order)}",)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderOutputs(OrderInputs):
     """List these outputs first, in this order; the others stay behind them as they are.
 
+    Of an output that the model lists more than once, each time that it is named moves one, the first first.
+
     Attributes:
         names: of outputs.
 
     Raises:
-        UsageError: there is no such output.
+        UsageError: there is no such output, or it is named more often than it is listed.
 
     Examples:
         >>> import surgeon

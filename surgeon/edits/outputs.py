@@ -69,7 +69,7 @@ class DropOutput(Edit):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Drop it."""
         draft.output(self.name)
-        if len(draft.graph.output) == 1:
+        if {value.name for value in draft.graph.output} == {self.name}:
             raise UsageError(f"{self.name!r} is the only output of the model, which needs one; add another first.")
         keep(draft.graph.output, lambda _, value: value.name != self.name)
         gone = prune(draft)

@@ -84,6 +84,11 @@ class Retype(Edit):
             )
         if kind == "output" and any(given.name == self.name for given in draft.graph.input):
             raise UsageError(f"{self.name!r} is an input and an output, which no Cast can stand between; name another.")
+        if sum(given.name == self.name for given in draft.graph.output) > 1:
+            raise UsageError(
+                f"The model lists the output {self.name!r} more than once, and would give it in two dtypes; name "
+                "another, or export the model again with each output once."
+            )
         if self.cast:
             require_casts(draft.skeleton)
         retype = self._retype_output if kind == "output" else self._retype_input

@@ -103,6 +103,44 @@ def test_outputs_come_and_go_with_what_they_need(branching):
     assert [item.name for item in only.graph.output] == ["z"]
 
 
+@pytest.mark.parametrize(
+    ("edit", "order"),
+    [
+        (OrderOutputs(("y",)), "ywy"),
+        (OrderOutputs(("w",)), "wyy"),
+        (OrderOutputs(("w", "y")), "wyy"),
+        (OrderOutputs(("y", "y")), "yyw"),
+    ],
+)
+def test_an_output_may_be_listed_twice(edit, order):
+    """Each entry stays one."""
+    model = parse("""<ir_version: 8, opset_import: ["" : 18]> g (float[n, 4] x) =>
+        (float[n, 4] y, float[n, 4] w, float[n, 4] y) { y = Exp (x)  w = Neg (x) }""")
+    made, report = surgeon.edit(model, edit, check="model")
+    assert report.outcome in ("proved", "unchanged")
+    assert "".join(value.name for value in made.graph.output) == order
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (Retype("y", "float16", cast=True), "lists the output 'y' more than once"),
+        (DropOutput("y"), "'y' is the only output"),
+    ],
+)
+def test_what_an_output_listed_twice_cannot_be(edit, told):
+    model = parse("""<ir_version: 8, opset_import: ["" : 18]> g (float[n, 4] x) =>
+        (float[n, 4] y, float[n, 4] y) { y = Exp (x) }""")
+    with pytest.raises(surgeon.UsageError, match=told):
+        surgeon.edit(model, edit)
+
+
+def test_nothing_is_named_more_often_than_it_is_listed(branching):
+    for edit in (OrderOutputs(("z", "z")), OrderInputs(("c", "c"))):
+        with pytest.raises(surgeon.UsageError, match="is named more often than the model lists it"):
+            surgeon.edit(branching, edit)
+
+
 def test_order_is_of_lists_alone(branching):
     made, report = surgeon.edit(branching, [OrderInputs(("c",)), OrderOutputs(("z", "y"))], check="model")
     assert [item.name for item in made.graph.input] == ["c", "x"]
