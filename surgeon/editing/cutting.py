@@ -44,7 +44,9 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
         held = next((name for name in froms if name in stored and name not in given), None)
         if held is not None:
             raise UsageError(f"{held!r} is a stored tensor, which needs no input; name tensors that nodes make.")
-    held = next((name for name in tos if name in stored), None)
+    # A stored tensor that the model gives as an output is one of what parts of it too, beside others.
+    outputs = {value.name for value in graph.output}
+    held = next((name for name in tos if name in stored and (name not in outputs or stored.issuperset(tos))), None)
     if held is not None:
         raise UsageError(f"{held!r} is a stored tensor, which no node makes; name an output that is computed.")
     ends = list(tos) if tos else _behind(graph, froms)

@@ -8,6 +8,7 @@ import onnx
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from surgeon.editing.freed import Freed
+from surgeon.editing.no_tensors import is_no_tensor, type_of_no_tensor
 from surgeon.errors import UsageError
 from surgeon.file.editable import Editable
 from surgeon.file.model import Model
@@ -212,6 +213,8 @@ class ModelDraft(Editable):
     def facts(self, name: str) -> ValueInfoProto:
         """Dtype and shape of a tensor of the main graph, as an input or output of the graph states them.
 
+        Of a sequence, as onnx infers them.
+
         Raises UsageError where the dtype or the rank cannot be told.
         """
         ends, inner = [*self.graph.input, *self.graph.output], self.graph.value_info
@@ -222,6 +225,15 @@ class ModelDraft(Editable):
             copy.CopyFrom(stated)
             return copy
         found = self.shapes.facts(self.index.main, name)
+        if found.dtype is None:
+            held = type_of_no_tensor(self.skeleton, name)
+            if held is not None:
+                return ValueInfoProto(name=name, type=held)
+            if is_no_tensor(self.skeleton, name):
+                raise UsageError(
+                    f"{name!r} is a sequence or an optional of which nothing tells what it holds, so nothing can state "
+                    "it; name tensors before it, or those that are taken out of it."
+                )
         if found.dtype is None or found.shape is None:
             raise untold("dtype" if found.dtype is None else "rank", name)
         return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])

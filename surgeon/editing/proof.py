@@ -210,6 +210,8 @@ def _answer(
                 where = f" on the inputs of {trial.source}" if trial.source else ""
                 feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial)
                 lost = [name for name in session.inputs if name not in feeds]
+                if lost and f"len({roles.feeds[lost[0]]})" in trial.outputs:
+                    return Outcome.UNPROVED, f"The edited model takes the sequence '{lost[0]}', and none is fed here."
                 if lost:
                     return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
                 answer = session.run({name: feeds[name] for name in session.inputs})

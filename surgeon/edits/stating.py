@@ -9,6 +9,7 @@ import onnx
 from surgeon.editing.dims import restate
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, dtype_asked, pair
+from surgeon.editing.no_tensors import is_no_tensor
 from surgeon.errors import UsageError
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.walking import holders
@@ -118,6 +119,8 @@ class StateTensor(Edit):
         bad = next((size for size in self.sizes if not _is_size(size)), None)
         if bad is not None:
             raise UsageError(f"{bad!r} is no size; write a number, the name of a free dimension, or ?.")
+        if is_no_tensor(draft.skeleton, self.name):
+            raise UsageError(f"{self.name!r} is a sequence or an optional, which has no dtype and no sizes to state.")
         told = draft.told_of(self.name)
         own = f"{dtype_name(dtype)}[{', '.join(map(str, self.sizes))}]"
         if (told.dtype or dtype) != dtype or not _may_be(self.sizes, told.shape):

@@ -112,14 +112,16 @@ def test_weights_that_old_models_have_as_inputs_stay_there():
     assert report.outcome == "proved"
 
 
-def test_a_sequence_is_an_input_as_the_file_states_it():
+def test_a_sequence_is_an_input_as_the_file_states_it_or_as_onnx_infers():
     nodes = [
         helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
         helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
     ]
     model = helper.make_model(helper.make_graph(nodes, "g", floats("x"), floats("y")), ir_version=9)
-    with pytest.raises(surgeon.UsageError, match="dtype of 's' cannot be told"):
-        extract(model, ["s"], ["y"])
+    made, report = extract(model, ["s"], ["y"])
+    assert made.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type == TensorProto.FLOAT
+    assert (report.outcome, "takes the sequence 's'" in report.check.reason) == ("proved", True)
+    assert extract(model, ["x"], ["s"])[1].check.outcome.value == "proved"
     model.graph.value_info.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
     made, _ = extract(model, ["s"], ["y"], check="none")
     assert made.graph.input[0].type.WhichOneof("value") == "sequence_type"

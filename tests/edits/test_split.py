@@ -203,6 +203,39 @@ def test_graphs_of_graphsurgeon_come_back_as_graphs():
     assert [node.name for node in whole.nodes] == names
 
 
+def test_an_output_that_is_stored_is_one_of_the_last_part():
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]> g (float[n, 4] x) =>
+        (float[n, 4] y, float[4] k) <float[4] k = {1.0, 2.0, 3.0, 4.0}> { e = Exp (x)  y = Neg (e) }""")
+    parts, report = split(model, at=["e"])
+    assert report.outcome == "proved"
+    assert ends(report) == [(("x",), ("e",)), (("e",), ("y", "k"))]
+    feeds = {"x": np.ones((2, 4), np.float32)}
+    np.testing.assert_array_equal(run_chain(parts, feeds)["k"], np.arange(1, 5, dtype=np.float32))
+
+
+SEQUENCES = """<ir_version: 9, opset_import: ["" : 18{}]> g (float[n, 4] x) => (float[n, 4] y) <int64 z = {{0}}> {{
+    t = {} (x)  s = SplitToSequence <axis = 1> (t)  e = SequenceAt (s, z)
+    q = ConcatFromSequence <axis = 1> (s)  y = Add (q, e) }}"""
+
+
+def test_sequences_pass_a_cut():
+    """Of what they hold onnx tells."""
+    parts, report = split(onnx.parser.parse_model(SEQUENCES.format("", "Neg")), at=["e"])
+    assert report.outcome == "proved"
+    assert ends(report) == [(("x",), ("s", "e")), (("s", "e"), ("y",))]
+    feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
+    np.testing.assert_array_equal(run_chain(parts, feeds)["y"], -feeds["x"] - feeds["x"][:, :1])
+
+
+def test_a_sequence_of_which_nothing_is_known_is_told():
+    """It has no dtype that could be stated."""
+    model = onnx.parser.parse_model(SEQUENCES.format(', "acme" : 1', "acme.Foo"))
+    with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional of which nothing tells"):
+        surgeon.split(model, at=["e"], check="none")
+    with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional, which has no dtype and no sizes"):
+        surgeon.edit(model, surgeon.edits.StateTensor("s", "float32", ("n", 4)), check="none")
+
+
 def test_random_numbers_are_drawn_once():
     text = """<ir_version: 9, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) {
         r = RandomNormal <shape = [4]> () a = Add (x, r) b = Relu (a) y = Mul (b, r) }"""
