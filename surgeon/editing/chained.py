@@ -1,7 +1,7 @@
 """Models one after the other, held against one that does the same at once."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,12 +24,15 @@ class ChainLink:
     """One model of a chain.
 
     label: what to call it.  feeds, gives: by its inputs and outputs, what their values are called in the chain.
+    stored: the inputs that it has values for itself, and takes others.  fixed: those for which it takes none.
     """
 
     label: str
     model: Written
     feeds: Mapping[str, str]
     gives: Mapping[str, str]
+    stored: Collection[str] = ()
+    fixed: Collection[str] = ()
 
 
 def check_chain(
@@ -78,7 +81,15 @@ def _follow(
         try:
             with away.open(link.model) as session:
                 for values in held:
-                    wanted = {name: link.feeds.get(name, name) for name in session.inputs}
+                    bound = next((name for name in link.fixed if link.feeds.get(name, name) in values), None)
+                    if bound is not None:
+                        return Outcome.UNPROVED, (
+                            f"By its IR version {link.label} takes no other value for '{bound}' than the one that it "
+                            "stores, so it cannot be run on what feeds it now."
+                        )
+                    wanted = {name: link.feeds.get(name, name) for name in (*session.inputs, *link.stored)}
+                    left = [name for name in link.stored if wanted[name] not in values]
+                    wanted = {name: source for name, source in wanted.items() if name not in left}
                     lost = next((name for name, source in wanted.items() if source not in values), None)
                     if lost is not None:
                         return Outcome.UNPROVED, f"The value of '{lost}', which {link.label} wants, is no tensor."

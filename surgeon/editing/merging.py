@@ -31,6 +31,7 @@ from surgeon.ops.walking import imports_of, key_of, label_of, nodes_of
 from surgeon.upgrading.upgrade import plan, require_opset
 
 MERGE_CHECKS = ("model", "none")
+FIRST_IR_WITH_DEFAULTS = 4  # before it, a stored tensor has to be listed as an input, which nobody may feed (IR.md)
 NAMED = 4  # in a sentence
 
 
@@ -171,7 +172,8 @@ class _Merge:
         beside = None if output is None else Path(os.path.abspath(output))
         joined = join(draft, draft.adopt(raised[1], beside), by_input, prefix)
         draft.index  # noqa: B018  # nor is one made
-        told = (f"{source!r} feeds {name!r}" for name, source in by_input.items())
+        outputs = {value.name for value in models[0].skeleton.graph.output}
+        told = (_feeding(name, source, source in outputs) for name, source in by_input.items())
         asked = Merging(label(first), label(second), by_input, prefix)
         self.report.edits.append(Done(asked, (*told, *said, *joined.said)))
         self.report.skeletons = models[0].skeleton, draft.skeleton
@@ -211,6 +213,15 @@ class _Merge:
         self.report.check = found = check_chain(made, draft.skeleton, links, self.options, _told)
         differs, doubted = "The merged model differs from the two", "The merged model is not proved"
         require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+
+
+def _feeding(name: str, source: str, is_output: bool) -> str:
+    """What feeds an input of the second model, in words."""
+    if is_output:
+        same = f"the output {source!r} of the first model feeds the input of that name"
+        return same if name == source else f"{source!r} feeds {name!r}"
+    other = "that" if name == source else repr(name)
+    return f"the input {source!r} of the first model is {other} of the second too"
 
 
 def _told(reason: str) -> str:
@@ -308,5 +319,8 @@ def _links(models: Sequence[Model], sources: Sequence[Written], joined: Joined) 
     for place, new in enumerate((joined.first, joined.second)):
         graph = models[place].skeleton.graph
         ends = [{value.name: new.get(value.name, value.name) for value in side} for side in (graph.input, graph.output)]
-        links.append(ChainLink(f"the {('first', 'second')[place]} model", sources[place], *ends))
+        wanted = wanted_inputs(graph)
+        stored = [value.name for value in graph.input if value.name not in wanted]
+        kinds = (stored, ()) if models[place].skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS else ((), stored)
+        links.append(ChainLink(f"the {('first', 'second')[place]} model", sources[place], *ends, *kinds))
     return links

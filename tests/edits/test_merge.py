@@ -84,6 +84,39 @@ def test_prefixes_stand_before_all_names():
     assert said(report) == ("'y' feeds 'x'",)
 
 
+@pytest.mark.parametrize("version", [9, 3])
+def test_an_output_may_feed_an_input_that_has_a_default(version):
+    """The second model is run on what feeds it, where its IR version lets anybody give it another value."""
+    first = model(
+        "(float[n, 4] x) => (float[n, 4] y, float[4] k) <int64[1] z = {0}> "
+        "{ y = Exp (x)  k = ReduceMax <keepdims = 0> (x, z) }"
+    )
+    second = model(
+        "(float[n, 4] y, float[4] k = {1.0, 2.0, 3.0, 4.0}) => (float[n, 4] t) { t = Mul (y, k) }", version
+    )
+    made, report = merge(first, second, connect={"y": "y", "k": "k"})
+    assert report.outcome == ("proved" if version == 9 else "unproved")
+    assert version == 9 or "takes no other value for 'k' than the one that it stores" in report.check.reason
+    assert names(made.graph.input) == ["x"]
+    left, report = merge(first, second, connect={"y": "y"})
+    assert report.outcome == "proved"
+    assert names(left.graph.output) == ["k", "t"]
+
+
+def test_what_feeds_what_is_told_so_that_it_can_be_understood():
+    first = model("(float[n] x, float[n] m) => (float[n] y) { y = Add (x, m) }")
+    second = model("(float[n] y, float[n] m, float[n] o) => (float[n] z) { t = Add (y, m)  z = Add (t, o) }")
+    assert said(merge(first, second)[1]) == (
+        "the output 'y' of the first model feeds the input of that name",
+        "the input 'm' of the first model is that of the second too",
+    )
+    assert said(merge(first, second, connect={"y": "m", "m": ["y", "o"]})[1]) == (
+        "'y' feeds 'm'",
+        "the input 'm' of the first model is 'y' of the second too",
+        "the input 'm' of the first model is 'o' of the second too",
+    )
+
+
 def test_functions_of_one_name_and_another_body_stay_apart():
     other = sample()
     other.functions[0].node[0].attribute[0].f = 0.25
