@@ -152,6 +152,30 @@ def test_a_stated_dtype_that_no_node_makes():
     assert found.reason == "the graph states float64, and the node makes float32"
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("(float[2, 4] x) => (float[2, 5] y) { y = Exp(x) }", "[2, 5], and the node makes [2, 4]"),
+        ("(float[n, 4] x) => (float[2, n, 4] y) { y = Exp(x) }", "[2, ?, 4], and the node makes [n, 4]"),
+        ("(float[2, 4] x) => (float[2, 4] y) <float[2, 5] e> { e = Exp(x)  y = Neg(e) }",
+         "[2, 5], and the node makes [2, 4]"),
+        ("(float[2, 4] x) => (float[2, 3] y) { s = Shape(x)  r = Reshape(x, s)  y = Neg(r) }",
+         "[2, 3], and the node makes [2, 4]"),
+        ("(float[n, 4] x) => (float[3, 4] y) { y = Exp(x) }", None),
+        ("(float[2, 4] x) => (float[m, n] y) <float[2, k] e> { e = Exp(x)  y = Neg(e) }", None),
+        ("(float[2, 4] x) => (float y) { y = Exp(x) }", None),
+    ],
+)
+def test_a_stated_shape_that_no_node_makes(text, told):
+    """ONNX Runtime runs it, onnx.checker refuses it: told once, for the node that makes it, and stops nothing."""
+    found = surgeon.check(parse(text))
+    assert [(one.kind, one.stops) for one in found] == ([("shape", False)] if told else [])
+    for one in found:
+        assert one.reason == f"the graph states the shape {told}, which onnx.checker refuses where it can tell"
+        with pytest.raises(onnx.shape_inference.InferenceError):
+            onnx.shape_inference.infer_shapes(parse(text), strict_mode=True, data_prop=True)
+
+
 CASES = [
     ("y = MatMul(x, w34)", "[n, 5] times [3, 4] do not go together: 5 is not 3"),
     ("y = MatMul(x, w45)", "transpose the second"),

@@ -12,6 +12,7 @@ from surgeon.diagnosis.finding import Diagnostic, Diagnostics, Findings
 from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
 from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
+from surgeon.diagnosis.stated_shapes import check_stated_shapes
 from surgeon.diagnosis.structure import check_ends, check_structure
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
@@ -153,6 +154,7 @@ def _findings(
     shapes = shapes_of(index)
     dtypes = InferredDtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
+    check_stated_shapes(index, shapes, found)
     check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
     limits = target.limits_of(index, shapes, provider)
     if wrong:  # a runtime is not given data that are not what the file says
