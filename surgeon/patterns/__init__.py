@@ -73,6 +73,7 @@ GROUPS = {
         "softmax",
         "relaxed_softmax",
         "einsum",
+        "rotation_matrix",
         "rotary_embedding",
         "rotary_partial",
         "scalar_choice",

@@ -1,0 +1,47 @@
+"""rotation_matrix: quarter turns that are written as products, and products that are more than that."""
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+from surgeon.patterns.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotation_matrix import quarter, rotation_matrix
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+HALVES = quarter(8, [0, 1, 2, 3], [4, 5, 6, 7])
+PAIRS = quarter(8, [0, 2, 4, 6], [1, 3, 5, 7])
+HEADS = "float[b, 4, s, 8] x"
+
+
+def graph(matrix, body="y = MatMul(x, r)", inputs=HEADS):
+    """x times a matrix."""
+    header = '<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    made = parse(f"{header} ({inputs}) => (float[b, 4, s, 8] y) {{ {body} }}")
+    made.graph.initializer.append(numpy_helper.from_array(np.float32(matrix), "r"))
+    return made
+
+
+ROTARY = "t = MatMul(x, r) a = Mul(x, c) d = Mul(t, e) y = Add(a, d)"
+TABLES = f"{HEADS}, float[s, 4] c0, float[s, 4] e0"
+JOINED = f"c = Concat<axis = -1>(c0, c0) e = Concat<axis = -1>(e0, e0) {ROTARY}"
+FIRES = [
+    Case(rotation_matrix, "halves", graph(HALVES)),
+    Case(rotation_matrix, "neighbours", graph(PAIRS)),
+    Case([rotation_matrix, rotary_embedding], "a rotary embedding by it", graph(HALVES, JOINED, TABLES)),
+]
+SPARES = [
+    Case(rotation_matrix, "backwards", graph(-HALVES), why="does more than turn"),
+    Case(rotation_matrix, "one number changed", graph(HALVES + np.eye(8) * (np.arange(8) == 3)), why="does more"),
+    Case(rotation_matrix, "a weight", why="not square", model=graph(
+        np.zeros((16, 8)), inputs="float[b, 4, s, 16] x")),
+]
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
