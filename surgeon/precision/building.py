@@ -18,7 +18,7 @@ from surgeon.precision.gauging import Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.plan import DtypePlan, planned
 from surgeon.precision.specialising import specialise
-from surgeon.precision.wiring import Key, Wiring
+from surgeon.precision.wiring import Key, Told, Wiring
 
 Io = Literal["keep", "convert"]
 
@@ -79,6 +79,7 @@ class Builder:
         self._saturate, self._output = saturate, output
         self.is_stale = False
         self._next: Wiring | None = None  # of the next copy, as nothing is written in it yet
+        self._told: Told = {}
 
     def wiring(self) -> Wiring:
         """Who makes and who reads each tensor, in the draft of the next copy; it changes once that is built."""
@@ -89,7 +90,7 @@ class Builder:
         """The wiring of a draft in which no function is called with two dtypes."""
         draft = ModelDraft(self._model)
         specialise(draft, self._change.old)
-        return Wiring(draft, self._change, self._io)
+        return Wiring(draft, self._change, self._io, self._told)
 
     def build(self, keeping: Keeping, *, rounded: bool = False, only_fills: bool = False) -> Built:
         """Convert a copy.

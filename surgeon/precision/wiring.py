@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from onnx import TensorProto
 
 from surgeon.editing.draft import ModelDraft
+from surgeon.file.model import Address
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.node_check import learn_dtypes
 from surgeon.ops.records import record
@@ -19,6 +20,8 @@ from surgeon.precision.cut import SINK, SOURCE
 from surgeon.shapes.shapes import Shapes
 
 Key = tuple[Scope, str]
+Told = dict[tuple[Address, str], int | None]
+"""Dtypes of the tensors of copies in which nothing is written yet, which are the same in each."""
 STORED = -1
 """In the place of who makes a tensor: it is stored, in whichever dtype it is asked for."""
 
@@ -51,11 +54,15 @@ class Wiring:
     """All tensors of the old dtype.
 
     wires: by the scope that makes a tensor, and its name.  ports, items: of nodes.  wanted: items for which the new
-    dtype is worth a Cast.  pinned: why items keep the old one.
+    dtype is worth a Cast.  pinned: why items keep the old one.  told: dtypes that copies before this one told; it adds
+    its own.
     """
 
-    def __init__(self, draft: ModelDraft, change: Retyping, io: Literal["keep", "convert"]) -> None:
+    def __init__(
+        self, draft: ModelDraft, change: Retyping, io: Literal["keep", "convert"], told: Told | None = None
+    ) -> None:
         self.draft, self.change, self.index = draft, change, draft.index
+        self._told_before: Told = {} if told is None else told
         self.wires: dict[Key, Typed] = {}
         self.ports: dict[Node, Ports] = {}
         self.items: dict[Node, int] = {}
@@ -74,10 +81,14 @@ class Wiring:
         self._find_islands()
         for scope in self.scopes:
             self._add_uses(scope)
+        self._told_before.update(((scope.address, name), found) for (scope, name), found in self._dtypes.items())
+        self._told_before = {}  # from now on something may be written
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The dtype of a tensor as the model has it now."""
         key = scope, name
+        if key not in self._dtypes and (scope.address, name) in self._told_before:
+            self._dtypes[key] = self._told_before[scope.address, name]
         if key not in self._dtypes:
             home, shapes = scope.home(name), self._inner.get(scope.function)
             found = None if home is None or shapes is None else shapes.facts(home, name).dtype
