@@ -9,7 +9,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
-from surgeon.listing import and_more
+from surgeon.listing import and_more, first_of
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from surgeon.fleet.rows import FleetRow
 
 MOST = 20  # models of one kind that are named
+MOST_STALE = 5  # results of earlier runs that are named
 _LOUD = {
     "refused": ("REFUSED", "bold white on red"),
     "unexpected": ("UNEXPECTED", "bold white on red"),
@@ -89,6 +90,10 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
             break
         name, style = {**LOUD, **_LOUD}[row.outcome]
         line("", " ", (name, style), f" {clean(row.model)}: {clean(row.why)}")
+    stale = [clean(row.target) for row in fleet.stale]
+    if stale:
+        told = "not made by this run: remove such files, or mend the models and run again."
+        line("", " ", ("STALE", "bold white on red"), f" {first_of(stale, MOST_STALE)}: {told}")
     for change in fleet.changes[:MOST]:
         title = "worse" if change.is_regression else "other"
         export = "" if change.same_graph else " (the model itself is another)"

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -11,11 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from surgeon.errors import UsageError
+from surgeon.fleet.imported import imported, is_own
 from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.storage import storage_of
 from surgeon.models.options import CheckOptions
+from surgeon.packs import points
 from surgeon.recipes.recipe import Recipe, Rules
-from surgeon.rules.catalogue import resolve_with_tails
+from surgeon.rules.catalogue import file_of, resolve_with_tails
+from surgeon.rules.rule import Rule
 from surgeon.versions import versions as installed
 
 MODEL_TIME = 600.0
@@ -60,9 +64,16 @@ class Orders:
             raise UsageError("A model needs 256 MB of memory and more; give it some, as in --model-memory 4GB.")
         if self.external_data == "share":
             raise UsageError("Models of a fleet go to another folder, so their data files are not shared; use copy.")
+        self._rules()
+
+    def _rules(self) -> list[Rule]:
+        """The rules of all steps.  Raises RuleError and UsageError for names that mean nothing."""
+        found: list[Rule] = []
         for step in self.recipe.steps:
             if isinstance(step, Rules):
-                resolve_with_tails(step.rules, approximate=step.approximate)
+                rules, _ = resolve_with_tails(step.rules, approximate=step.approximate)
+                found += [rule for some in rules.values() for rule in some]
+        return found
 
     def keyed(self) -> "Orders":
         """The same with its key."""
@@ -70,7 +81,8 @@ class Orders:
         told.pop("jobs")
         content = {
             "recipe": self.recipe.text(),
-            "files": {str(path): _digest(path) for path in self.files()},
+            "files": {str(path): _digest(path) for path in (*self.files(), *self._modules())},
+            "packs": {point.dist.name: point.dist.version for point in points() if point.dist is not None},
             "check": [self.check, self.require_proof, self.external_data],
             "options": json.loads(json.dumps(told, default=str)),
             "versions": dict(versions()),
@@ -88,8 +100,15 @@ class Orders:
         """The files of rules and of ops that are read where a model is worked on."""
         named = [part.strip().removeprefix("-") for step in self.recipe.steps if isinstance(step, Rules)
                  for part in step.rules.split(",")]
-        rules = [name.partition(".py")[0] + ".py" for name in named if ".py" in name and "/" in name]
+        rules = [str(path) for path in map(file_of, named) if path is not None]
         return [Path(os.path.abspath(path)) for path in dict.fromkeys([*rules, *map(str, self.options.custom_ops)])]
+
+    def _modules(self) -> list[Path]:
+        """The modules of one's own that these files import, and those that rules come from by the names of modules."""
+        sources = [getattr(sys.modules.get(rule.module), "__file__", None) for rule in self._rules()]
+        homes = [Path(os.path.realpath(file)) for file in dict.fromkeys(sources) if file is not None and is_own(file)]
+        files = [path for path in self.files() if path.suffix == ".py"]
+        return sorted({*homes, *imported([*files, *homes])} - {Path(os.path.realpath(path)) for path in files})
 
 
 def _digest(path: Path) -> str:

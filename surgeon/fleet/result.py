@@ -77,6 +77,11 @@ class Fleet(Displayed):
             yield from self.book.rows(outcome=outcome)
 
     @property
+    def stale(self) -> Iterator[FleetRow]:
+        """Those of them at whose targets the results of earlier runs still lie."""
+        return (row for row in self.wrong if row.stale)
+
+    @property
     def slowest(self) -> list[FleetRow]:
         """The rows of the models that took longest."""
         return [row for row in self.book.rows(slowest=SLOWEST) if not row.kept]
@@ -109,7 +114,7 @@ class Fleet(Displayed):
             "outcomes": self.outcomes,
             "kept": self.kept,
             "counts": self.counts,
-            "wrong": [{"model": row.model, "outcome": row.outcome, "why": row.why} for row in self.wrong],
+            "wrong": [{key: row.to_dict()[key] for key in ("model", "outcome", "why", "stale")} for row in self.wrong],
             "slowest": [{"model": row.model, "seconds": round(row.seconds, 3)} for row in self.slowest],
             "changes": [change.to_dict() for change in self.changes],
             "since": [change.to_dict() for change in self.since],

@@ -42,6 +42,7 @@ class FleetRow:
         versions: of what did it.
         limits: the seconds and the bytes of memory that it was given, 0 for a part of the machine's.
         kept: whether all of this was so already, and nothing was done.
+        stale: whether a file lies at the target that this run did not make: the result of an earlier one, mostly.
 
     Examples:
         >>> import surgeon
@@ -72,6 +73,7 @@ class FleetRow:
     versions: dict[str, str] = field(default_factory=dict)
     limits: list[float] = field(default_factory=list)
     kept: bool = False
+    stale: bool = False
 
     @property
     def is_wrong(self) -> bool:

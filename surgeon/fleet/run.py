@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from surgeon.fleet.orders import MODEL_TIME, Job, Orders
 from surgeon.fleet.result import Fleet
 from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.sources import FoundModels, Sources, find_models
-from surgeon.fleet.storage import storage_of
+from surgeon.fleet.storage import StorageBusy, storage_of
 from surgeon.fleet.tables import require_table, write_parquet
 from surgeon.models.options import CheckOptions, options_of
 from surgeon.recipes.reading import load_recipe
@@ -212,11 +213,20 @@ class _FleetRun:
             if row is None:
                 waiting.append(model.name)
             else:
+                self._look_behind(row)
                 yield row
         for row in worker.rows(self._jobs(waiting)):
+            self._look_behind(row)
             if not self.orders.dry_run:
                 self._ledger.add(row)
             yield row
+
+    def _look_behind(self, row: FleetRow) -> None:
+        """Note whether a file lies where the result of a model that has none would be; it stays, and is told."""
+        row.stale = False
+        if row.is_wrong and not row.made:
+            with suppress(ModelFileError, StorageBusy):  # of a store that does not answer the row says so
+                row.stale = self._storage.stored(self._storage.join(self._root, row.model)) is not None
 
     def _jobs(self, waiting: list[str]) -> Iterator[Job]:
         names = set(waiting)

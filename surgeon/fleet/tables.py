@@ -89,7 +89,7 @@ def write_parquet(rows: Iterable[FleetRow], path: str) -> None:
     text, number = pa.string(), pa.int64()
     columns = dict.fromkeys(("model", "source", "target", "outcome", "why", *_NESTED, "graph", "key"), text)
     columns |= dict.fromkeys(("rolled_back", "size", "read", "written"), number)
-    columns |= {"nodes": pa.list_(number), "seconds": pa.float64(), "kept": pa.bool_()}
+    columns |= {"nodes": pa.list_(number), "seconds": pa.float64(), "kept": pa.bool_(), "stale": pa.bool_()}
     schema = pa.schema(list(columns.items()))
     left = iter(rows)
     with asking(path, "written"), parquet.ParquetWriter(path, schema) as writer:

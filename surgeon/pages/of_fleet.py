@@ -37,6 +37,9 @@ def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
     ))
 
 
+STALE = "What lies at its target was not made by this run."
+
+
 def _changes(changes: Iterable[FleetChange], caption: str) -> Markup:
     rows = [
         ("worse" if change.is_regression else "other", code(change.model), change.what)
@@ -50,4 +53,5 @@ def _cells(row: FleetRow) -> Row:
     sites = sum(row.proofs.values())
     nodes = "{:,} → {:,}".format(*row.nodes) if row.nodes[0] else ""
     seconds = Cell(seconds_text(row.seconds), row.seconds)
-    return code(row.model), badge(row.outcome), fired, sites, nodes, seconds, row.why
+    why = f"{row.why} {STALE}".lstrip() if row.stale else row.why
+    return code(row.model), badge(row.outcome), fired, sites, nodes, seconds, why

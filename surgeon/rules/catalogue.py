@@ -174,13 +174,26 @@ def functions_of(module: ModuleType) -> tuple[Rule, ...]:
     return tuple(item.as_rule() for item in functions if item.__module__ in ("", module.__name__))
 
 
-def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ...]:
-    """The rules of one name.  known_packs: as `packs` has them, where somebody asks for many names."""
+def _divided(name: str) -> tuple[str, str]:
+    """Where rules come from, and the name of one of them, "" for all."""
     place, colon, inner = name.rpartition(":")
     if not colon or name.endswith(".py"):  # the colon of C:\\rules.py is no separator
-        place, inner = name, ""
-    if place.endswith(".py") or "/" in place:
-        return _pick(_from_file(Path(place)), inner, place)
+        return name, ""
+    return place, inner
+
+
+def file_of(name: str) -> Path | None:
+    """The rule file that a name of rules speaks of; None where it names a pack's or a module's."""
+    place, _ = _divided(name)
+    return Path(place) if place.endswith(".py") or "/" in place else None
+
+
+def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ...]:
+    """The rules of one name.  known_packs: as `packs` has them, where somebody asks for many names."""
+    place, inner = _divided(name)
+    file = file_of(name)
+    if file is not None:
+        return _pick(_from_file(file), inner, place)
     known_packs = packs() if known_packs is None else known_packs
     owners = [module for modules in known_packs.values() for module in modules if module.rpartition(".")[2] == place]
     if len(owners) > 1:

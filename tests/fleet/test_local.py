@@ -1,12 +1,14 @@
 """A recipe over folders of this machine, one model after another: rows, limits, resuming, refusals, exit codes."""
 
 import json
+import os
 import shutil
 
 import onnx
 import pytest
 
 import surgeon
+from surgeon.fleet.orders import Orders
 from surgeon.fleet.tables import table_rows
 from tests.command_line import files_in, run
 from tests.fleet import zoo
@@ -98,6 +100,94 @@ def test_what_has_changed_is_done_again(models, change):
     assert {row.model for row in again if not row.kept} == ({"a.onnx", "b.onnx", "c.onnx"} if every else {"b.onnx"})
     assert onnx.load(models / "out/b.onnx").graph.node[-1].op_type == "Gelu"
     assert again.ok
+
+
+RULE = """
+import importlib
+from surgeon import Graph, Tensor, rule
+import near
+from pack.inner import SCALE
+from elsewhere import KIND
+
+late = importlib.import_module("late")
+
+def pattern(g: Graph, x: Tensor) -> Tensor:
+    return g.op("Exp", g.op("Neg", x))
+
+@rule(patterns=[pattern], target="any")
+def fused(g: Graph, x: Tensor) -> Tensor:
+    \"\"\"One over the exponential.\"\"\"
+    return g.op("Reciprocal", g.op("Exp", x)) if near.K + late.K == 2 else g.op("Div", 1.0, g.op("Exp", x))
+"""
+
+
+@pytest.fixture
+def ruled(tmp_path, monkeypatch):
+    """A model, and a rule file that imports modules in its folder, in a package there, and on Python's path."""
+    files = {
+        "rules/rule.py": RULE, "rules/near.py": "from far import K\n", "rules/far.py": "K = 1\n",
+        "rules/late.py": "K = 1\n", "rules/pack/__init__.py": "", "rules/pack/inner.py": "from .same import SCALE\n",
+        "rules/pack/same.py": "SCALE = 1\n", "rules/other.py": "K = 1\n", "path/elsewhere.py": "KIND = 1\n",
+        "site-packages/far_off.py": "K = 1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"), prepend=os.pathsep)
+    (tmp_path / "zoo").mkdir()
+    text = '<ir_version: 9, opset_import: ["" : 18]> g (float[n, 4] x) => (float[n, 4] y) { a = Neg (x)  y = Exp (a) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "zoo/e.onnx")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["near", "far", "late", "pack/__init__", "pack/same", "../path/elsewhere", "other"])
+def test_modules_that_rule_files_import_count_as_these_do(ruled, name):
+    """All that they import, and nothing that only lies beside them."""
+    recipe = surgeon.Recipe([surgeon.Rules(f"{ruled}/rules/rule.py")])
+    asked = {"sources": str(ruled / "zoo/*.onnx"), "to": ruled / "out", "check": "none"}
+    row = surgeon.run_many(recipe, **asked)["e.onnx"]
+    assert (row.counts, row.why) == ({"fused": 1}, "")
+    assert surgeon.run_many(recipe, **asked, resume=True).kept == 1
+    module = ruled / "rules" / f"{name}.py"
+    module.write_text(f"{module.read_text(encoding='utf-8')}K = 7\n", encoding="utf-8")
+    again = surgeon.run_many(recipe, **asked, resume=True)
+    assert again.kept == (name == "other")
+    if name in ("near", "far", "late"):
+        assert onnx.load(ruled / "out/e.onnx").graph.node[-1].op_type == "Div"
+
+
+def test_a_rule_file_is_known_by_its_name_alone(ruled, monkeypatch):
+    """From the folder that it lies in, and below a folder whose name looks like that of one."""
+    (ruled / "rules").rename(ruled / "rules.python")
+    monkeypatch.chdir(ruled / "rules.python")
+    for named in ("rule.py", f"{ruled}/rules.python/rule.py:fused"):
+        orders = Orders(surgeon.Recipe([surgeon.Rules(named)]), str(ruled / "out"))
+        assert orders.files() == [ruled / "rules.python/rule.py"]
+        before = orders.keyed().key
+        with open("far.py", "a", encoding="utf-8") as file:
+            file.write("# changed\n")
+        assert orders.keyed().key != before
+
+
+def test_results_of_earlier_runs_are_told_where_a_model_has_none_now(models):
+    """They stay, as long as nobody takes them away; each run says so."""
+    over, to = str(models / "zoo/*.onnx"), models / "out"
+    assert list(surgeon.run_many(GELU, over, to=to).stale) == []
+    then = (to / "b.onnx").read_bytes()
+    zoo.broken(models / "zoo/b.onnx", "text")
+    for _ in range(2):  # the second time its row is known
+        found = surgeon.run_many(GELU, over, to=to, resume=True)
+        assert [(row.model, row.outcome) for row in found.stale] == [("b.onnx", "refused")]
+        assert (to / "b.onnx").read_bytes() == then
+    assert [one["stale"] for one in found.to_dict()["wrong"]] == [True]
+    assert "What lies at its target was not made by this run." in found._repr_html_()
+    ran = run("run", models / "r.toml", "--over", over, "--to", to, "--resume")
+    assert f"STALE {to}/b.onnx: not made by this run: remove such files" in " ".join(ran.stdout.split())
+    (to / "b.onnx").unlink()
+    assert list(surgeon.run_many(GELU, over, to=to, resume=True).stale) == []
+    ran = run("run", models / "r.toml", "--over", over, "--to", to, "--resume")
+    assert "STALE" not in ran.stdout
 
 
 def test_a_model_that_hangs_ends_by_the_clock(tmp_path):
