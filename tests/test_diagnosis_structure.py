@@ -156,11 +156,12 @@ def test_a_stated_dtype_that_no_node_makes():
     ("text", "told"),
     [
         ("(float[2, 4] x) => (float[2, 5] y) { y = Exp(x) }", "[2, 5], and the node makes [2, 4]"),
-        ("(float[n, 4] x) => (float[2, n, 4] y) { y = Exp(x) }", "[2, ?, 4], and the node makes [n, 4]"),
+        ("(float[n, 4] x) => (float[2, n, 4] y) { y = Exp(x) }", "[2, n, 4], and the node makes [n, 4]"),
         ("(float[2, 4] x) => (float[2, 4] y) <float[2, 5] e> { e = Exp(x)  y = Neg(e) }",
          "[2, 5], and the node makes [2, 4]"),
         ("(float[2, 4] x) => (float[2, 3] y) { s = Shape(x)  r = Reshape(x, s)  y = Neg(r) }",
          "[2, 3], and the node makes [2, 4]"),
+        ("(float[3] x, int64[2] s) => (float[a] y) { r = Expand(x, s)  y = Neg(r) }", "[a], and the node makes [?, 3]"),
         ("(float[n, 4] x) => (float[3, 4] y) { y = Exp(x) }", None),
         ("(float[2, 4] x) => (float[m, n] y) <float[2, k] e> { e = Exp(x)  y = Neg(e) }", None),
         ("(float[2, 4] x) => (float y) { y = Exp(x) }", None),

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import surgeon
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
@@ -17,6 +18,7 @@ from surgeon.shapes.facts import STRICT, Facts, NodeView
 from surgeon.shapes.rules import RULES
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Expr
+from surgeon.testing import parse
 
 OPS = sorted({*RULES, *values.RULES, "If", "Loop", "Scan", "LSTM", "GridSample"})
 ARITHMETIC = "Shape Gather Concat Reshape Add Mul Sub Div Max Min Unsqueeze Slice Expand Range ConstantOfShape Mod"
@@ -103,6 +105,15 @@ def test_users_do_not_meet_a_bug_of_a_rule(monkeypatch: pytest.MonkeyPatch) -> N
         Shapes(Origin(index)).facts(index.main, "y")
     monkeypatch.delenv(STRICT)
     assert Shapes(Origin(index)).facts(index.main, "y").dtype == TensorProto.FLOAT
+
+
+def test_a_ratio_among_integers_is_unknown() -> None:
+    """A broken graph joins a float to sizes: what it comes to is no size, and nothing is raised."""
+    model = parse("""<ir_version: 9, opset_import: ["" : 18]> g (float[n, 4] x) => (int64[k, m] w) <int64[1] z = {0}> {
+        s = Shape (x)  a = Gather (s, z)  f = Cast <to = 1> (a)  h = Constant <value_floats = [3.0]> ()
+        r = Div (f, h)  c = Concat <axis = 0> (a, r)  e = Constant <value_ints = [1]> ()  w = Expand (e, c) }""")
+    found = surgeon.check(model, load=False)
+    assert [one.op for one in found if one.stops] == ["ai.onnx::Concat"]
 
 
 def test_data_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:

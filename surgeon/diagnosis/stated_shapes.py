@@ -16,6 +16,7 @@ from surgeon.shapes.facts import Draft, Facts, Missing, Open, said, sane
 from surgeon.shapes.inference import infer
 from surgeon.shapes.rules import by_rule
 from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.symbols import Size
 
 REFUSED = "which onnx.checker refuses where it can tell"
 
@@ -43,7 +44,7 @@ def check_stated_shapes(index: Index, shapes: Shapes, found: Diagnostics) -> Non
             if wanted is None or made.shape is None or not _contradict(wanted, made.shape):
                 continue
             doubtful.add(name)
-            told = [text(["?" if size is None else size for size in sizes]) for sizes in (wanted, made.shape)]
+            told = [text(list(map(_named, sizes))) for sizes in (stated[name].type.tensor_type.shape.dim, made.shape)]
             reason = f"the graph states the shape {told[0]}, and the node makes {told[1]}, {REFUSED}"
             together = f"the graph states other shapes than the node makes, {REFUSED}"
             helps = [f"state {told[1]}"]
@@ -67,6 +68,13 @@ def _sizes(value: onnx.ValueInfoProto) -> Open | None:
     if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
         return None
     return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+
+
+def _named(size: Size | onnx.TensorShapeProto.Dimension | None) -> str:
+    """A size as people read it, "?" for one that has no name."""
+    if isinstance(size, onnx.TensorShapeProto.Dimension):
+        return str(size.dim_value) if size.HasField("dim_value") else size.dim_param or "?"
+    return "?" if size is None or "?" in str(size) else str(size)
 
 
 def _contradict(stated: Open, made: Open) -> bool:

@@ -5,6 +5,7 @@ from math import isqrt
 from onnx import TensorProto
 
 from surgeon.shapes.facts import INTEGERS, Values, objects
+from surgeon.shapes.ratios import Number, Ratio
 from surgeon.shapes.symbols import Expr, Size, at_least
 
 BITS: dict[int, int] = {
@@ -32,9 +33,12 @@ def fits(size: Size, dtype: int | None) -> bool:
 
 
 def held(value: Values | None, dtype: int | None) -> Values | None:
-    """A value without the integers that its dtype does not hold."""
+    """A value without what its dtype does not hold: integers too large, and ratios that a broken graph mixes in."""
     if value is None or dtype not in INTEGERS:
         return value
     items = value.reshape(-1).tolist()
-    kept = [item if item is None or isinstance(item, bool) or fits(item, dtype) else None for item in items]
-    return objects(kept, value.shape)
+    return objects([item if _stands(item, dtype) else None for item in items], value.shape)
+
+
+def _stands(item: Number | bool | None, dtype: int | None) -> bool:
+    return item is None or isinstance(item, bool) or (not isinstance(item, Ratio) and fits(item, dtype))
