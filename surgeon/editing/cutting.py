@@ -29,11 +29,14 @@ class CutRegion:
     used: frozenset[str]
 
 
-def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False) -> CutRegion:
+def region_of(
+    draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False, kept: bool = False
+) -> CutRegion:
     """The region between two cuts.  No tensors to cut before: the inputs; none to cut behind: the outputs.
 
-    weights: stored tensors may be named to cut before.  Raises UsageError where a name is unknown, the two cuts do not
-    enclose a region, or something else is needed than what the first one gives.
+    weights: stored tensors may be named to cut before.  kept: stored tensors that are outputs may be among those to cut
+    behind, as they stay.  Raises UsageError where a name is unknown, the two cuts do not enclose a region, or something
+    else is needed than what the first one gives.
     """
     graph = draft.graph
     for name in (*froms, *tos):
@@ -44,9 +47,8 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
         held = next((name for name in froms if name in stored and name not in given), None)
         if held is not None:
             raise UsageError(f"{held!r} is a stored tensor, which needs no input; name tensors that nodes make.")
-    # A stored tensor that the model gives as an output is one of what parts of it too, beside others.
-    outputs = {value.name for value in graph.output}
-    held = next((name for name in tos if name in stored and (name not in outputs or stored.issuperset(tos))), None)
+    stay = {value.name for value in graph.output} if kept and not stored.issuperset(tos) else set[str]()
+    held = next((name for name in tos if name in stored and name not in stay), None)
     if held is not None:
         raise UsageError(f"{held!r} is a stored tensor, which no node makes; name an output that is computed.")
     ends = list(tos) if tos else _behind(graph, froms)
@@ -76,7 +78,7 @@ def extract(
     The tensors of the first cut become the inputs, with what is known of them, those of the second the outputs.
     known: another draft of the same model as it is, which may know its tensors already.
     """
-    region, graph = region_of(draft, froms, tos), draft.graph
+    region, graph = region_of(draft, froms, tos, kept=True), draft.graph
     ends = ([value.name for value in values] for values in (graph.input, graph.output))
     if [*ends] == [[*region.froms], [*region.tos]] and len(region.nodes) == len(graph.node):
         return ()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import surgeon
 from surgeon.editing.typed import spelled_value, typed
 from surgeon.edits import Insert
+from surgeon.testing import parse
 from tests import sampling
 from tests.edits.samples import random_models, sample
 
@@ -182,3 +183,13 @@ def test_values_are_run_as_they_are(implementation):
     node = next(node for node in made.graph.node if node.op_type == "Squash")
     assert (list(node.input), list(node.output)) == (["x", "w"], ["d"])
     assert np.float32(node.attribute[0].f) == np.float32(0.5)
+
+
+def test_a_stored_output_is_nothing_that_a_node_could_make():
+    """Though an extract may keep it."""
+    model = parse("""<ir_version: 9, opset_import: ["" : 18]> g (float[n, 4] x) => (float[n, 4] y, float[4] k)
+        <float[4] k = {1.0, 2.0, 3.0, 4.0}> { e = Exp (x)  y = Neg (e) }""")
+    with pytest.raises(surgeon.UsageError, match="'k' is a stored tensor, which no node makes"):
+        surgeon.edit(model, Insert(("e",), ("y", "k"), "acme::Both"), check="none")
+    made, report = surgeon.edit(model, surgeon.edits.Extract((), ("e", "k")), check="model")
+    assert ([value.name for value in made.graph.output], report.outcome) == (["e", "k"], "proved")
