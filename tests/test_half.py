@@ -118,7 +118,7 @@ def test_a_cache_that_begins_is_of_the_dtype_of_its_keys(ends):
 
 @pytest.mark.parametrize("keep", ["op:Exp", "op:Tanh", "op:Add", "op:Mul", "auto"])
 def test_loops_carry_one_dtype_and_capture_the_right_one(keep):
-    made, report = converted(model(LOOP, weights="<float[4] b = {1, 2, 0.5, 0}>"), keep=[keep])
+    made, report = converted(model(LOOP, weights="<float[4] b = {-1, -2, -3, -4}>"), keep=[keep])
     assert report.outcome == "proved"
     loop = next(node for node in made.graph.node if node.op_type == "Loop")
     body = loop.attribute[0].g
@@ -235,12 +235,13 @@ def test_a_node_of_a_domain_that_nobody_knows_keeps_its_dtypes():
 
 
 def test_a_loop_still_counts_in_int64():
-    body = """n = Constant<value_int = 3>() go = Constant<value = bool {1}>() z = Sub(ids, ids)
+    body = """n = Constant<value_int = 3>() go = Constant<value = bool {1}>() z = Mod(ids, four)
         j = Loop(n, go, z) <body = step (int64 i, bool more, int64[N] before) => (bool more_, int64[N] after) {
             more_ = Identity(more)
             after = Add(before, i)
         }>"""
-    made, report = converted(model(body, "(int64[N] ids) => (int64[N] j)"), to="int32", io="convert")
+    made = model(body, "(int64[N] ids) => (int64[N] j)", weights="<int64 four = {4}>")
+    made, report = converted(made, to="int32", io="convert")
     assert report.outcome == "proved"
     loop = next(node for node in made.graph.node if node.op_type == "Loop")
     assert loop.attribute[0].g.input[0].type.tensor_type.elem_type == TensorProto.INT64

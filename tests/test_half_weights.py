@@ -144,7 +144,7 @@ def test_the_roundings_of_large_weights_count_where_nothing_runs_the_model(tmp_p
     """Numbers just below the middle between 1 and the next of bfloat16: each loses as much as one can, all alike."""
     made = model("y = MatMul(x, w)", "(float[N, 256] x) => (float[N, 8] y)")
     made.graph.initializer.append(tensor(np.full((256, 8), 1 + 2.0**-8 - 2.0**-12, np.float32)))
-    np.savez(tmp_path / "x.npz", x=np.full((1, 256), 3, np.float32))
+    np.savez(tmp_path / "x.npz", x=np.full((2, 256), [[1], [3]], np.float32))
     onnx.save(made, tmp_path / "in.onnx")
     options = surgeon.CheckOptions(inputs=(tmp_path / "x.npz",))
     _, report = surgeon.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", to="bfloat16", options=options)

@@ -26,10 +26,11 @@ from surgeon.running.whole import Whole
 from surgeon.verdicts.compare import (
     Comparison,
     OutputError,
-    Spread,
     compare,
     dtype_name,
     stated,
+    telling_nothing,
+    told_empty,
     tolerance,
     where_finite,
 )
@@ -150,28 +151,17 @@ class Verdict:
             return Outcome.UNPROVED, f"Two runs of the original differ in output '{unstable[0]}'{self.hint}."
         if self.trials.refused:
             return Outcome.UNPROVED, self.trials.refused
-        has_inputs = bool(used[0].feeds)
-        empty: dict[str, str] = {}
-        # What a list holds counts, not that it always has the same length.
-        names = [name for name in used[0].outputs if not name.startswith(("len(", "keys("))]
-        if not names:
-            return Outcome.UNPROVED, "There is no output to compare."
         worst = self.worst
-        for name in names:
-            spread = Spread()
-            for trial in used:
-                if name in trial.outputs:
-                    spread.add(trial.outputs[name], worst[name].error.allowed)
-            why = spread.emptiness()
-            if why and (has_inputs or not spread.numbers):
-                empty[name] = why
-        if len(empty) == len(names):
-            name, why = next(iter(empty.items()))
-            return Outcome.UNPROVED, f"No output tells anything: '{name}' {why} in the original."
-        notes = []
-        if empty:
-            told = ", ".join(f"'{name}' {why}" for name, why in list(empty.items())[:3])
-            notes.append(f"Not every output tells something: {told}.")
+        empty, all_are = telling_nothing(
+            [trial.outputs for trial in used],
+            lambda name, _: worst[name].error.allowed,
+            has_inputs=bool(used[0].feeds),
+        )
+        if all_are and not empty:
+            return Outcome.UNPROVED, "There is no output to compare."
+        if all_are:
+            return Outcome.UNPROVED, told_empty(empty, all_are=True)
+        notes = [told_empty(empty, all_are=False)] if empty else []
         if self.left_out:
             notes.append(f"A set of inputs of wide range is left out: {self.left_out}.")
         return Outcome.PROVED, " ".join(notes)

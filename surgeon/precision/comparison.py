@@ -13,6 +13,7 @@ from surgeon.precision.result import ConvertReport, off_by
 from surgeon.precision.stretches import Stretches
 from surgeon.precision.trying import Trying
 from surgeon.running.runtime import SessionError
+from surgeon.verdicts.compare import told_empty
 from surgeon.verdicts.side_by_side import side_by_side
 
 _MOST_KEPT = 0.75  # of all nodes; a model that keeps more is not worth to be converted
@@ -46,7 +47,10 @@ class OutputComparison:
             return True
         report.error = self._error(built, made, self._keeping)
         if report.error is None or report.error <= report.max_error:
-            return not built.plan.wiring.change.narrows or self._prove(built, made)
+            is_held = not built.plan.wiring.change.narrows or self._prove(built, made)
+            if is_held and report.error is not None:
+                self._tell_emptiness()
+            return is_held
         refused, own = report.reason, trying.own_error()
         if own > report.max_error:
             report.reason = f"The original's own outputs move by {own:.3g} of their scale from run to run"
@@ -59,6 +63,14 @@ class OutputComparison:
         hint = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
         report.reason = refused or f"{told}: give {hint}a larger --max-error"
         return True
+
+    def _tell_emptiness(self) -> None:
+        """Say where the outputs could not have shown a difference; of what none of them shows nothing is proved."""
+        empty, all_are = self._trying.telling_nothing(self._report.max_error)
+        if all_are:
+            self._report.error, self._report.reason = None, told_empty(empty, all_are=True)
+        elif empty:
+            self._report.say(told_empty(empty, all_are=False).rstrip("."))
 
     def _prove(self, built: Built, made: Written) -> bool:
         """Hold each stretch against itself in float64, equal ones once; False where more is to be kept now."""

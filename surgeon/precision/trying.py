@@ -24,6 +24,7 @@ from surgeon.precision.nearness import Nearness
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
+from surgeon.verdicts.compare import telling_nothing
 
 Arrays = dict[str, np.ndarray]
 _SIZES = 2  # sets of sizes that inputs are made of, before the long one
@@ -176,6 +177,14 @@ class Trying:
                 for name, array in wanted.items():
                     worst = max(worst, self._nearness.apart(name, array, answer.get(name)))
         return worst
+
+    def telling_nothing(self, most: float) -> tuple[dict[str, str], bool]:
+        """The outputs that could show no difference where they may move by a part of `most`, and whether all are so."""
+        return telling_nothing(
+            [outputs for _, outputs in self.wanted],
+            lambda name, array: self._nearness.allowed(name, array, most),
+            has_inputs=any(feeds for feeds, _ in self.wanted),
+        )
 
     def own_error(self) -> float:
         """How far the original's outputs lie from its own of another run: what is random moves them."""

@@ -1,7 +1,7 @@
 """Comparing two results of one output: tolerance by dtype, and what counts as the same."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,6 +249,36 @@ class Spread:
         if self.allowed and not isinstance(self.low, str) and self.high - self.low <= self.allowed:
             return f"varies less than the tolerance of {self.allowed:.3g}"
         return ""
+
+
+def telling_nothing(
+    answers: Sequence[Mapping[str, np.ndarray]], allowed: Callable[[str, np.ndarray], float], *, has_inputs: bool
+) -> tuple[dict[str, str], bool]:
+    """The outputs that could show no difference in any of these runs, each with the reason; and whether all are so.
+
+    allowed: what error an output may have in one run.  has_inputs: whether the model takes any: else a constant tells.
+    """
+    # What a list holds counts, not that it always has the same length.
+    names = [name for name in answers[0] if not name.startswith(("len(", "keys("))]
+    empty: dict[str, str] = {}
+    for name in names:
+        spread = Spread()
+        for outputs in answers:
+            if name in outputs:
+                spread.add(outputs[name], allowed(name, outputs[name]))
+        why = spread.emptiness()
+        if why and (has_inputs or not spread.numbers):
+            empty[name] = why
+    return empty, len(empty) == len(names)
+
+
+def told_empty(empty: Mapping[str, str], *, all_are: bool) -> str:
+    """A sentence on outputs that tell nothing."""
+    if all_are:
+        name, why = next(iter(empty.items()))
+        return f"No output tells anything: '{name}' {why} in the original."
+    told = ", ".join(f"'{name}' {why}" for name, why in list(empty.items())[:3])
+    return f"Not every output tells something: {told}."
 
 
 def require_tolerances(rtol: float | None, atol: float | None) -> None:
