@@ -72,6 +72,8 @@ SQUASHING = frozenset(("Sigmoid",))
 """Those that make a probability p of x = log(p / (1 - p))."""
 TURNING = frozenset(("Cos", "Sin", "Tan"))
 """Those whose results turn round by the size of what they read, so that its rounding is their error."""
+STEPPING = frozenset(("Ceil", "Floor", "Mod", "Round"))
+"""Those whose results leap where what they read moves a little."""
 ROOTS = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))
 """Those that make much of what is close to zero."""
 STEEP = frozenset(("Reciprocal", "Log"))

@@ -10,6 +10,7 @@ from surgeon.file.recasting import limits, smallest
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.dtypes_told import ROOTS, STEEP, TURNING
 from surgeon.ops.records import record
+from surgeon.precision.counting import Counting
 from surgeon.precision.cut import SOURCE
 from surgeon.precision.fills import Fills
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
@@ -45,6 +46,8 @@ class Evidence:
             noted = ranges.get((scope.address, name))
             if noted is not None:
                 self._look_at(wire, noted)
+        for node, reason in Counting(wiring).reasons(self._named):
+            self._keep(node, "range", reason)
         unseen = set(self._unseen())
         for node in wiring.nodes():
             if node.scope in unseen and not record(node.op).moves:
