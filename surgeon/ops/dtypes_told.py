@@ -72,6 +72,12 @@ SQUASHING = frozenset(("Sigmoid",))
 """Those that make a probability p of x = log(p / (1 - p))."""
 TURNING = frozenset(("Cos", "Sin", "Tan"))
 """Those whose results turn round by the size of what they read, so that its rounding is their error."""
+LOGARITHMS = frozenset(("Log",))
+"""Those that make much of what is nearly zero, and finite numbers of what is very large."""
+EXPONENTIALS = frozenset(("Exp",))
+"""Those that leave half precision at a dozen."""
+TOTALS = frozenset(("ReduceL1", "ReduceSum", "ReduceSumSquare"))
+"""Those whose results grow with how many numbers they add up."""
 STEPPING = frozenset(("Ceil", "Floor", "Mod", "Round"))
 """Those whose results leap where what they read moves a little."""
 ROOTS = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))

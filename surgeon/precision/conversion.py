@@ -103,7 +103,7 @@ class Conversion:
                 self._report.say("what the file states of inner shapes is not what they are, and is left out")
             fills = Fills(wiring, saturate=settings.clamp)
             if settings.decides:
-                for place, (kind, reason) in Evidence(wiring, fills, ranges).found.items():
+                for place, (kind, reason) in Evidence(wiring, fills, ranges, settings.options.dims).found.items():
                     self._keeping.keep(place, kind, reason)
             self._comparison = OutputComparison(
                 builder, trying, ranges, self._report, self._keeping, decides=settings.decides

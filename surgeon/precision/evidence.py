@@ -3,16 +3,17 @@
 Each reason has the number that it rests on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import prod
 
 from surgeon.file.recasting import limits, smallest
 from surgeon.indexing.scope import Node, Scope
-from surgeon.ops.dtypes_told import ROOTS, STEEP, TURNING
+from surgeon.ops.dtypes_told import ROOTS, STEEP, TOTALS, TURNING
 from surgeon.ops.records import record
 from surgeon.precision.counting import Counting
 from surgeon.precision.cut import SOURCE
 from surgeon.precision.fills import Fills
+from surgeon.precision.formulas import Formulas
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.wiring import STORED, Typed, Wiring
@@ -22,6 +23,8 @@ HEADROOM = 2.0
 """How often what was seen has to fit: other inputs make larger numbers."""
 LONG_SOFTMAX = 2048
 """Sums of so many parts of one lose digits in half precision."""
+MANY_ROWS = 4096
+"""Sums over a free axis have so many terms somewhere, however few are tried."""
 _WIDE = 1e30  # what reaches further holds all squares there are
 _MOST = 16  # nodes between a place in a text and its angle
 _UNSEEN = "no run that was made enters this body, so that nothing is known of its numbers"
@@ -31,10 +34,13 @@ _ANGLE = 16.0  # from here on the rounding of an angle is a hundredth of a turn
 class Evidence:
     """Nodes to keep, each with the kind of its reason and the reason.
 
-    ranges: of tensors; without any only what the graph itself tells is found.
+    ranges: of tensors; without any only what the graph itself tells is found.  dims: the free dimensions whose size is
+    told, which are no longer elsewhere.
     """
 
-    def __init__(self, wiring: Wiring, fills: Fills, ranges: Mapping[Tensor, Magnitudes]) -> None:
+    def __init__(
+        self, wiring: Wiring, fills: Fills, ranges: Mapping[Tensor, Magnitudes], dims: Collection[str] = ()
+    ) -> None:
         self._wiring, self._fills, self._ranges = wiring, fills, ranges
         self._high = limits(wiring.change.new)[1]
         self._named = wiring.change.names[1]
@@ -48,12 +54,15 @@ class Evidence:
                 self._look_at(wire, noted)
         for node, reason in Counting(wiring).reasons(self._named):
             self._keep(node, "range", reason)
+        self._formulas = Formulas(wiring, dims)
         unseen = set(self._unseen())
         for node in wiring.nodes():
             if node.scope in unseen and not record(node.op).moves:
                 self._keep(node, "range", _UNSEEN)
             elif not wiring.ports[node].pinned:
                 self._look_at_node(node)
+        for node, reason in self._formulas.found.items() if self._high <= _WIDE else ():
+            self._keep(node, "formula", reason)
 
     def _unseen(self) -> Iterator[Scope]:
         """Bodies that no run reached."""
@@ -143,6 +152,8 @@ class Evidence:
         made = self._range(node.scope, node.outputs[0])
         count = prod(noted.shape) / max(prod(made.shape), 1) if made is not None else 1
         mean = noted.square if record(node.op).squares else noted.mean
+        if node.op in TOTALS and self._formulas.free(node):
+            count = max(count, MANY_ROWS)
         if count * mean * HEADROOM > self._high:
             total = f"it adds up {count:,.0f} numbers to {count * mean:,.4g}"
             self._keep(node, "sum", f"{total}, and {self._named} ends at {self._high:,.6g}")
