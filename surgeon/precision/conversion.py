@@ -30,6 +30,7 @@ from surgeon.precision.kernels import merged_in_vain, without_kernel
 from surgeon.precision.result import ConvertReport, Kept
 from surgeon.precision.trying import Trying
 from surgeon.precision.typing import mistypings
+from surgeon.precision.wholes import Wholes
 from surgeon.precision.wiring import STORED, Key, Wiring
 from surgeon.running.kernels import CPU
 
@@ -104,6 +105,9 @@ class Conversion:
             fills = Fills(wiring, saturate=settings.clamp)
             if settings.decides:
                 for place, (kind, reason) in Evidence(wiring, fills, ranges, settings.options.dims).found.items():
+                    self._keeping.keep(place, kind, reason)
+            elif AUTO in settings.keep and self._change.is_whole:
+                for place, (kind, reason) in Wholes(wiring, converts=settings.io == "convert").found.items():
                     self._keeping.keep(place, kind, reason)
             self._comparison = OutputComparison(
                 builder, trying, ranges, self._report, self._keeping, decides=settings.decides
