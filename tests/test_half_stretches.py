@@ -269,3 +269,11 @@ def test_the_shipped_model_has_equal_layers():
     _, report = surgeon.convert(onnx.load(ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"))
     assert max(item.equal for item in report.stretches) > 1
     assert report.to_dict()["stretches"][0]["outcome"] == "proved"
+
+
+def test_what_nobody_reads_is_no_stretch():
+    """An engine drops it, and ONNX Runtime refuses a model without outputs."""
+    made = model("a = Mul(x, x) y = Exp(a) m = ReduceMean(z, axes) d = Mul(m, m)",
+                 "(float[N, 4] x, float[N, 4] z) => (float[N, 4] y)", weights="<int64[1] axes = {1}>")
+    _, report = converted(made)
+    assert [(item.first, item.outcome) for item in report.stretches] == [("a", "proved")]

@@ -190,13 +190,13 @@ class Counting:
     def _is_small(self, scope: Scope, name: str) -> bool:
         """Whether whole numbers are told from what a tensor holds, however they are rounded."""
         known = self._wiring.index.constants
+        found = known.get(scope, name) if known.is_constant(scope, name) else None
+        if found is None:
+            return False
         try:
-            values = known.array(scope, name) if known.is_constant(scope, name) else None
+            numbers = np.asarray(found.array, np.float64)
         except ModelFileError:  # whoever has to write it will tell
             return False
-        if values is None:
-            return False
-        numbers = np.asarray(values, np.float64)
         return bool(np.all((np.abs(numbers) < self.most) & (numbers == np.rint(numbers))))
 
     def _follow(self, end: Node) -> None:

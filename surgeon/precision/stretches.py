@@ -88,7 +88,8 @@ class Stretches:
         rounding = {place_of(node) for node in plan.changed if plan.wiring.ports[node].wants}
         self._insides = Insides(plan.wiring.index)
         parts = (part for whole in self._joined(found) for part in self._cut(whole))
-        self.parts = [part for part in parts if not rounding.isdisjoint(self.within(part))]
+        # Of nodes that nobody reads there is nothing to hold against anything.
+        self.parts = [part for part in parts if not rounding.isdisjoint(self.within(part)) and self._ends(part)]
         for part in self.parts:
             keys = [(MAIN, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
             part.most = max((ranges[key].most for key in keys if key in ranges), default=0.0)

@@ -116,7 +116,7 @@ class Wholes:
     def _largest(self, scope: Scope, name: str) -> float | None:
         """The largest number of a constant; None of what is none, and of weights, which are not read for this."""
         tensor = scope.initializers.get(name)
-        if tensor is not None and (tensor.data_type not in WHOLE and prod(tensor.dims) > SMALL):
+        if tensor is not None and tensor.data_type != self._wiring.change.old and prod(tensor.dims) > SMALL:
             return None
         constants = self._wiring.index.constants
         try:
