@@ -59,6 +59,22 @@ def test_what_leads_to_a_decision_is_kept(case):
     assert (report.outcome, counted) == ("proved", ops)
 
 
+@pytest.mark.parametrize("op", ["ahead", "further"])
+def test_counts_are_followed_into_functions_and_out_of_them(op):
+    functions = """
+    <domain: "local", opset_import: ["" : 18]> ahead (a, b) => (c) { d = Neg (a) e = Neg (b) c = LessOrEqual (d, e) }
+    <domain: "local", opset_import: ["" : 18]> further (a, b) => (c) { d = Neg (a) e = Neg (b) c = Sub (d, e) }
+    """
+    ends = {"ahead": "c = local.ahead(b, a)", "further": "h = local.further(a, b) c = Greater(h, k)"}
+    body = f"{RANGE} a = Unsqueeze(f, u0) b = Unsqueeze(f, u1) {ends[op]} m = Where(c, zero, lo) y = Add(x, m)"
+    made = model(body, "(float[N, S, S] x) => (float[N, S, S] y)", more=', "local" : 1', weights=WEIGHTS,
+                 functions=functions)
+    _, report = converted(made)
+    counted = {item.op for item in report.kept if "whole numbers up to 2,048 alone" in item.reason}
+    inner = {"ahead": {"LessOrEqual"}, "further": {"Sub", "Greater"}}
+    assert counted == {"Cast", "Unsqueeze", "Neg", f"local::{op}"} | inner[op]
+
+
 SPARED = {
     "what is looked up": (
         "(int64[N, S] ids) => (float[N, S, 4] y, bool[N, S, 4] d)",

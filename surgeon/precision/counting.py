@@ -5,6 +5,7 @@ Whole numbers are exact in float16 up to 2,048.  What runs show of short inputs 
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -78,11 +79,18 @@ class Counting:
 
     def _look_at(self, node: Node) -> None:
         """Note what a node makes of counts."""
+        called = self._wiring.index.called(node)
+        for place, key in self._read(node) if called is not None else ():
+            if key in self._kinds and called is not None:
+                self._note((called, _names(called.proto.input)[place]), self._kinds[key], node, [key])
         if not any((node.scope, name) in self._wiring.wires for name in node.outputs):
             return
         facts, scope = record(node.op), node.scope
         if facts.has_bodies:
             self._leave(node)
+            return
+        if called is not None:
+            self._hand_on(node, _names(called.proto.output), called)
             return
         read = self._read(node)
         kind = self._begins(node, read) or self._goes_on(node, read)
@@ -138,12 +146,16 @@ class Counting:
         owner = body.owner
         if owner is None or not record(owner.op).trips or body.function is not None:
             return
-        for place, (given, made) in enumerate(zip(self._inputs(body)[2:], self._outputs(body)[1:], strict=False)):
+        for place, (given, made) in enumerate(zip(*self._carried(body), strict=False)):
             key = body, given
             first = self._wiring.wire(owner.scope, owner.inputs[place + 2])
             sources = [(body, made)] if first is None else [(body, made), (first.home, first.name)]
             if self._is_counter(body, given, made) or (first and (first.home, first.name) in self._kinds):
                 self._note(key, CountKind.MADE, owner, sources)
+
+    def _carried(self, body: Scope) -> tuple[list[str], list[str]]:
+        """What a turn is given and hands on, behind its number and whether to go on."""
+        return _names(body.proto.input)[2:], _names(body.proto.output)[1:]
 
     def _is_counter(self, body: Scope, given: str, made: str) -> bool:
         node = self._behind_moves(body, made)
@@ -162,16 +174,12 @@ class Counting:
         """Note what a node hands on of what its bodies make."""
         for body in node.scope.bodies:
             if body.owner is node:
-                made = self._outputs(body)[1 if record(node.op).trips else 0 :]
-                for inner, outer in zip(made, node.outputs, strict=False):
-                    if (body, inner) in self._kinds:
-                        self._note((node.scope, outer), CountKind.MADE, node, [(body, inner)])
+                self._hand_on(node, _names(body.proto.output)[1 if record(node.op).trips else 0 :], body)
 
-    def _inputs(self, body: Scope) -> list[str]:
-        return [value.name for value in body.proto.input if not isinstance(value, str)]
-
-    def _outputs(self, body: Scope) -> list[str]:
-        return [value.name for value in body.proto.output if not isinstance(value, str)]
+    def _hand_on(self, node: Node, made: Sequence[str], inside: Scope) -> None:
+        for inner, outer in zip(made, node.outputs, strict=False):
+            if (inside, inner) in self._kinds:
+                self._note((node.scope, outer), self._kinds[inside, inner], node, [(inside, inner)])
 
     # Back from what decides
 
@@ -217,3 +225,8 @@ class Counting:
         for node, end in self.found.items():
             what = "decides by a count" if node is end else f"counts what {end.op} {end.label} decides by"
             yield node, f"it {what}, and {named} holds all whole numbers up to {self.most:,} alone"
+
+
+def _names(values: Any) -> list[str]:
+    """The names of the inputs or outputs of a graph or a function."""
+    return [value if isinstance(value, str) else value.name for value in values]
