@@ -43,6 +43,19 @@ def reshaped(g: Graph, m: Chain) -> Tensor:
 
 
 @rule(patterns=[reshaped], target="any")
+def undone_reshape(g: Graph, m: Chain) -> Tensor:
+    """Take out a reshape that parts batches and heads, and one that undoes it, so that no product is put in between.
+
+    What: Reshape of a Reshape to the three axes that there were, as the weights of an attention that it hands out come
+    back.  The first stays where others read it too.
+    Numerics: none.
+    """
+    require(m.x.rank == 3 and m.middle.rank == 4, "it parts no batches and heads")
+    require(m.x.shape == m.y.shape, "the result has another shape")
+    return m.x
+
+
+@rule(patterns=[reshaped], target="any")
 def one_reshape(g: Graph, m: Chain) -> Tensor:
     """Write a reshape of a tensor that was only reshaped as one, or as none where it undoes the first.
 

@@ -31,6 +31,7 @@ GROUPS = {
         "chains",
         "written_parts",
         "chained_casts",
+        "undone_reshape",
         "unmerged_matmul",
         "reshaped_transpose",
         "chained_reshapes",

@@ -3,7 +3,7 @@
 import pytest
 from surgeon.patterns.chained_casts import one_cast
 from surgeon.patterns.chained_limits import one_clip, one_relu
-from surgeon.patterns.chained_reshapes import one_flatten, one_reshape
+from surgeon.patterns.chained_reshapes import one_flatten, one_reshape, undone_reshape
 from surgeon.patterns.chains import one_slice, one_transpose, one_unsqueeze
 
 import surgeon
@@ -236,7 +236,19 @@ FIRES = [
         ),
     ),
 ]
+UNDONE = "int64[4] parted = {-1, 2, 4, 6}, int64[3] again = {-1, 4, 6}, int64[3] others = {-1, 6, 4}"
+FIRES += [
+    Case(undone_reshape, "heads that are parted and joined again", model(
+        "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b)", shape="8, 4, 6", constants=UNDONE)),
+    Case(undone_reshape, "where the weights are handed out too", model(
+        "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b) z = Relu(a)", shape="8, 4, 6",
+        constants=UNDONE, more=", float[4, 2, 4, 6] z")),
+]
 SPARES = [
+    Case(undone_reshape, "another shape behind it", why="the result has another shape", model=model(
+        "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, others) y = Neg(b)", shape="8, 4, 6", constants=UNDONE)),
+    Case(undone_reshape, "no heads between", why="parts no batches and heads", model=model(
+        "w = Softmax(x) a = Reshape(w, others) b = Reshape(a, again) y = Neg(b)", shape="8, 4, 6", constants=UNDONE)),
     Case(one_transpose, "only one", model("a = Transpose(x) y = Relu(a)"), why="wanted Transpose"),
     Case(
         one_unsqueeze,
