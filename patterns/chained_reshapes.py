@@ -42,17 +42,31 @@ def reshaped(g: Graph, m: Chain) -> Tensor:
     return m.y
 
 
-@rule(patterns=[reshaped], target="any")
-def undone_reshape(g: Graph, m: Chain) -> Tensor:
-    """Take out a reshape that parts batches and heads, and one that undoes it, so that no product is put in between.
+class Weights(Chain):
+    """The weights of a softmax over scores, in another shape and back."""
 
-    What: Reshape of a Reshape to the three axes that there were, as the weights of an attention that it hands out come
-    back.  The first stays where others read it too.
+    x: Tensor | Any = None
+    scores: Tensor
+
+
+def weights_twice(g: Graph, m: Weights) -> Tensor:
+    """The weights, reshaped twice."""
+    m.x = g.shared(g.softmax(m.scores, axis=-1))
+    m.middle = g.any_of(g.reshape(m.x, m.first, allowzero=m.zero), g.reshape(m.x, m.first))
+    m.y = g.reshape(g.shared(m.middle), m.shape, **m.attributes)
+    return m.y
+
+
+@rule(patterns=[weights_twice], target="any")
+def undone_reshape(g: Graph, m: Weights) -> Tensor:
+    """Take out a reshape of weights by batches and heads and one that undoes it, so that no product comes in between.
+
+    What: Reshape of a Reshape of a Softmax to the shape that there was, as eager attentions hand their weights out.
+    The first stays where others read it too.
     Numerics: none.
     """
-    require(m.x.rank == 3 and m.middle.rank == 4, "it parts no batches and heads")
-    require(m.x.shape == m.y.shape, "the result has another shape")
-    return m.x
+    require(m.x.shape is not None and m.x.shape == m.y.shape, "the result has another shape")
+    return g.softmax(m.scores, axis=-1)
 
 
 @rule(patterns=[reshaped], target="any")
