@@ -99,8 +99,8 @@ _MADE = (
     Op("MelWeightMatrix", foldable=True),
     *each("RandomNormal RandomUniform Multinomial Bernoulli", random="always"),
     *each("RandomNormalLike RandomUniformLike", random="always", reads_shape=True),
-    Op("DequantizeLinear", keeps_shape=True, exact=True),
-    Op("QuantizeLinear", keeps_shape=True),
+    Op("DequantizeLinear", keeps_shape=True, exact=True, unshared=True),
+    Op("QuantizeLinear", keeps_shape=True, unshared=True),
 )  # fmt: skip
 _SUMS = (
     Op("ReduceMean", reduces="sum", adds_up=True, axes=Axes(1, 18)),
@@ -162,7 +162,7 @@ _MICROSOFT = (
     *each("BiasAdd GemmaRotaryEmbedding Inverse MoE QLinearLeakyRelu QLinearSigmoid QMoE", same=True),
     Op("BiasSoftmax", same=True, adds_up=True, softmax=True, scores=(0, 1)),
     Op("QLinearSoftmax", same=True, adds_up=True),
-    *each("QuantizeLinear DequantizeLinear", keeps_shape=True),
+    *each("QuantizeLinear DequantizeLinear", keeps_shape=True, unshared=True),
     Op("Trilu", same=True, carries=(0,), exact=True, zeros=(1,)),
     Op("GatherND", moves=(0,), lookups=(Lookup(1, 0, by_tuples=True),)),
     Op("GatherBlockQuantized", lookups=(Lookup(1, 0, "gather_axis"),)),

@@ -98,6 +98,7 @@ class Op(NamedTuple):
         attends: the inputs of attention.
         of_one: kernels err by a part of one, however small the results are.
         to_scale: elementwise; they err by a part of one at most, and near zero by a part of what they are given.
+        unshared: whatever reads it wants one of its own: runtimes compute it, and what is around it, on integers then.
     What its inputs mean
         mask, scores, counts, sizes_at, zeros, lengths, trips, conditions, deciding: slots of masks; of scores and what
         is added to them; of counts, steps and sizes; of those among them that are the shape to make; of where to start
@@ -157,6 +158,7 @@ class Op(NamedTuple):
     attends: Attends | None = None
     of_one: bool = False
     to_scale: bool = False
+    unshared: bool = False
     mask: Slots = ()
     scores: tuple[int, ...] = ()
     counts: Slots = ()

@@ -7,7 +7,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
-from surgeon.ops.records import COPYING
+from surgeon.ops.records import COPYING, record
 from surgeon.ops.schemas import schema
 
 
@@ -76,11 +76,12 @@ class _Numbering:
         return inputs, attributes, tuple([bool(name) for name in node.outputs])
 
     def _kind(self, op: str) -> tuple[bool, bool]:
-        """Whether nodes of an op give the same for the same, and whether they may have attributes."""
+        """Whether nodes of an op give the same for the same and one of them will do, and may have attributes."""
         if op not in self._kinds:
             domain, name = split_op(op)
             known = schema(domain, name, self.scope.versions.get(domain))
-            self._kinds[op] = (repeats(op, self._index.local), known is None or bool(known.attributes))
+            may_go = repeats(op, self._index.local) and not record(op).unshared
+            self._kinds[op] = (may_go, known is None or bool(known.attributes))
         return self._kinds[op]
 
     def _outside(self, name: str) -> Hashable:

@@ -70,6 +70,10 @@ FIRES = [
     Case(duplicate_nodes, "for any target", model("a = Relu(x) b = Relu(x) y = Add(a, b)"), target="onnx"),
 ]
 SPARES = [
+    Case(duplicate_nodes, "what two readers are given of integers, by a node each", why="nothing is repeated",
+         model=model("q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) b = DequantizeLinear(q, s, z) "
+                     "p = QuantizeLinear(x, s, z) c = DequantizeLinear(p, s, z) d = Add(a, b) y = Add(d, c)",
+                     "float s = {0.1}, uint8 z = {0}")),
     Case(duplicate_nodes, "other inputs", model("a = Relu(x) b = Relu(a) y = Add(a, b)"), why="nothing is repeated"),
     Case(
         duplicate_nodes,
