@@ -99,6 +99,21 @@ def test_a_mask_is_computed_as_the_model_does(monkeypatch):
     assert sorted(leaf.tensor for leaf in cut.leaves.values()) == ["ids", "x"]
 
 
+def test_what_constants_find_in_constants_is_no_input(monkeypatch):
+    """Another site folds it; as an input, it would hold other numbers than what the region finds itself."""
+    found = """c{0} = ConstantOfShape<value = float[1] {{1.0}}>(two) n{0} = NonZero(c{0}) t{0} = Transpose(n{0})
+        s{0} = Squeeze(t{0}, last) k{0} = Cast<to = 7>(s{0}) r{0} = Reshape(k{0}, flat) m{0} = Mul(r{0}, one)
+        u{0} = Add(m{0}, one) v{0} = Sub(u{0}, one) rows{0} = Gather(table{0}, v{0}) y{0} = MatMul(x, rows{0})"""
+    eight = ", ".join(f"{number}.0" for number in range(8))
+    text = f"""(float[n, 2] x) => (float[2, n, 2] y)
+        <float[2, 2, 2] tablea = {{{eight}}}, float[2, 2, 2] tableb = {{{eight}}},
+        int64[1] two = {{2}}, int64 one = {{1}}, int64[1] last = {{1}}, int64[1] flat = {{-1}}>
+        {{ {found.format("a")} {found.format("b")} t = Tanh(ya) y = Mul(t, yb) }}"""
+    report, cuts = proofs_of(parse(text), ["constant_folding", "duplicate_nodes"], monkeypatch)
+    assert report.outcome == "proved"
+    assert {leaf.tensor for cut in cuts for leaf in cut.leaves.values()} == {"x"}
+
+
 def test_two_nodes_that_do_the_same_are_one_input(monkeypatch):
     """The matcher takes equal casts for one tensor, and so must the proof."""
 

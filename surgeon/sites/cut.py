@@ -302,7 +302,7 @@ class Cut:
                 continue
             found = self.origin.producer(scope, name)
             is_far = (self.shapes, dtypes, key) in known or len(seen) > MOST_NODES
-            if is_far or found is None or found[1].op in LOOKUPS or not self._may_hold(found[1]):
+            if is_far or found is None or not self._may_hold(found[1]) or (dtypes and found[1].op in LOOKUPS):
                 known.add((self.shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
                 return False
             waiting += [(found[0], read) for read in self.reads(found[1])]
