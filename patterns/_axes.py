@@ -55,7 +55,7 @@ def spanning(x: Tensor, first: int, scale: Tensor | None) -> Tensor | Array | No
 
     It may have axes of one before, and be a half precision that was widened.  Refuses what `require_spans` does.
     """
-    found = _narrowed(x, scale)
+    found = in_half_of(x, scale)
     ahead = () if found is None or found.shape is None else found.shape[:first]
     if ahead and set(ahead) == {1} and isinstance(found, (np.ndarray, Constant)):
         values: Array = found if isinstance(found, np.ndarray) else found.values
@@ -64,7 +64,7 @@ def spanning(x: Tensor, first: int, scale: Tensor | None) -> Tensor | Array | No
     return found
 
 
-def _narrowed(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
+def in_half_of(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
     """A constant scale in the half precision of x, where it loses no digit: exporters fold its Cast to float32."""
     if scale is None or x.dtype not in ("float16", "bfloat16") or scale.dtype == x.dtype or not scale.is_constant:
         return scale

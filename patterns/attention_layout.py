@@ -4,7 +4,6 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._heads import OverHeads
-from ._rotary_nodes import Turning, by_runtime
 
 TENSORRT = "TensorRT takes queries, keys and values with four axes only"
 
@@ -26,34 +25,6 @@ def attention_of_heads(g: Graph, m: OverHeads) -> Any:
     require(m.k.heads == own, f"the attention has {own} heads, and the keys are joined from others")
     require(m.k.columns == m.v.columns, "keys and values are of different size, which it takes joined alone")
     return g.ms_multi_head_attention(m.q, m.k.x, m.v.x, attention_bias=m.bias, **m.attributes)
-
-
-class Turned(Turning):
-    """Heads x behind the rows, joined or not, that are moved to the front, turned by a rotary embedding, and joined."""
-
-    x: Tensor = dims("batch rows heads*columns", "batch rows heads columns")
-    split: Tensor = dims("batch heads rows columns")
-    y: Tensor = dims("batch rows heads*columns")
-    heads: int
-    columns: int
-
-
-def between_layouts(g: Graph, m: Turned) -> Tensor:
-    """RotaryEmbedding of heads that were behind the rows before, and are again behind it."""
-    m.split = g.any_of(g.heads_first(g.reshaped(m.x)), g.heads_first(m.x))
-    m.y = g.joined_heads(by_runtime(g, m, m.split))
-    return m.y
-
-
-@rule(patterns=[between_layouts])
-def rotary_of_rows(g: Graph, m: Turned) -> Tensor:
-    """Let RotaryEmbedding work on joined heads, where they are behind the rows before it and joined behind it.
-
-    What: RotaryEmbedding takes [batch, rows, heads · columns] too, so that nothing is moved.
-    Numerics: none.
-    """
-    joined = m.x if m.x.rank == 3 else g.reshape(m.x, [0, 0, m.heads * m.columns])
-    return by_runtime(g, m, joined, num_heads=m.heads)
 
 
 class Moved(Captures):

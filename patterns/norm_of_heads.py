@@ -3,26 +3,30 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
+from ._norm_nodes import Normed, norm_of, normed
+from ._numbers import recast
 from ._rotary_nodes import Turning, by_runtime
 
-NORMS = ("LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization")
 
-
-class Heads(Captures):
-    """Heads x behind the rows, moved to the front, and what they are normed by there."""
+class Heads(Normed):
+    """Heads x behind the rows, moved to the front, and what they are normed by there; wide: their dtype there."""
 
     x: Tensor = dims("_ _ _ _")
-    scale: Tensor | Any = None
-    bias: Tensor | Any = None
-    told: dict[str, Any]
+    wide: int | Any = None
 
 
 class Turned(Heads, Turning):
-    """The same with a rotary embedding, if there is one."""
+    """The same with a rotary embedding, if there is one.
+
+    given, within, narrow: dtypes that the norm is cast to, the rotary embedding takes, and that is moved back.
+    """
 
     cos: Tensor | Any = None
     sin: Tensor | Any = None
     attributes: dict[str, Any] | Any = None
+    given: int | Any = None
+    within: int | Any = None
+    narrow: int | Any = None
 
 
 class Streams(Captures):
@@ -32,28 +36,22 @@ class Streams(Captures):
     second: Heads
 
 
-def normed(g: Graph, m: Heads, heads: Tensor) -> Tensor:
-    """Heads behind a norm, as patterns look for it."""
-    ops = g.layer_normalization, g.simplified_layer_normalization, g.rms_normalization
-    return g.any_of(ops[0](heads, m.scale, m.bias, **m.told), *(norm(heads, m.scale, **m.told) for norm in ops))
-
-
 def write_normed(g: Graph, m: Heads) -> Tensor:
     """The heads where they stand, normed if they are."""
     if m.scale is None:
         return m.x
-    ops = {node.op for node in m.match.nodes if node.op in NORMS}
-    require(len(ops) == 1, "there are norms of two kinds")
+    op = norm_of(m.match)
     require(m.told.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
     factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
-    made: Tensor = g.op(*ops, m.x, *factors, **{**m.told, "axis": -1})
+    made: Tensor = g.op(op, recast(g, m.x, m.wide), *factors, **{**m.told, "axis": -1})
     return made
 
 
 def moved_back(g: Graph, m: Turned) -> Tensor:
     """Heads behind the rows again."""
-    made = normed(g, m, g.heads_first(m.x))
-    return g.heads_first(g.any_of(by_runtime(g, m, made), made))
+    made = normed(g, m, g.optional(g.cast(g.heads_first(m.x), to=m.wide)))
+    turned = by_runtime(g, m, g.optional(g.cast(g.optional(g.cast(made, to=m.given)), to=m.within)))
+    return g.heads_first(g.optional(g.cast(g.any_of(turned, made), to=m.narrow)))
 
 
 @rule(patterns=[moved_back], target="any")
@@ -61,11 +59,13 @@ def norm_of_heads(g: Graph, m: Turned) -> Tensor:
     """Norm heads where they stand behind the rows, as they are moved back behind the norm.
 
     What: a norm of queries or keys over the columns of each head between two transposes, as SD3 has it, and with a
-    rotary embedding behind the norm, as Gemma 3 has it, which is moved to the front alone then.
+    rotary embedding behind the norm, as Gemma 3 has it, which is moved to the front alone then.  Half precision may be
+    float32 for all or a part of that.
     Numerics: rounding only.
     """
-    made = write_normed(g, m)
-    return made if m.cos is None else g.heads_first(by_runtime(g, m, g.heads_first(made)))
+    made = recast(g, recast(g, write_normed(g, m), m.given), m.within)
+    made = made if m.cos is None else g.heads_first(by_runtime(g, m, g.heads_first(made)))
+    return recast(g, made, m.narrow)
 
 
 def moved_streams(g: Graph, m: Streams) -> Tensor:

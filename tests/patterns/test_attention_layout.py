@@ -1,7 +1,8 @@
 """Layouts of attention ops: what is no longer moved, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention_layout import attention_of_heads, rotary_of_rows
+from surgeon.patterns.attention_layout import attention_of_heads
+from surgeon.patterns.rotary_of_rows import rotary_of_rows
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -20,6 +21,8 @@ TURNED = (
     "a = Reshape(x, heads) f = Transpose<perm = [0, 2, 1, 3]>(a) r = com.microsoft.RotaryEmbedding(f, places, c, e) "
     "o = Transpose<perm = [0, 2, 1, 3]>(r) y = Reshape(o, rows)"
 )
+WIDE = TURNED.replace("(f, places", "(w, places").replace(" r =", " w = Cast<to = 1>(f) r =")
+WIDE = WIDE.replace("(r) y", "(n) y").replace(" o =", " n = Cast<to = 10>(r) o =")
 ROWS = "float[b, 9, 32] x"
 
 
@@ -34,6 +37,10 @@ FIRES = [
     Case(rotary_of_rows, "heads split before and joined behind", graph(TURNED, ROWS, "float[b, 9, 32]")),
     Case(rotary_of_rows, "heads behind the rows that were never joined", graph(
         TURNED.replace("a = Reshape(x, heads)", "a = Neg(x)"), "float[b, 9, 4, 8] x", "float[b, 9, 32]")),
+    Case(rotary_of_rows, "half precision that is turned in float32", graph(
+        WIDE, "float16[b, 9, 32] x", "float16[b, 9, 32]")),
+    Case(rotary_of_rows, "and goes on in float32", graph(
+        WIDE.replace("n = Cast<to = 10>(r) ", "").replace("(n)", "(r)"), "float16[b, 9, 32] x", "float[b, 9, 32]")),
 ]
 SPARES = [
     Case(attention_of_heads, "heads that are none to the attention", why="the attention has 2 heads",
@@ -47,6 +54,8 @@ SPARES = [
     Case(rotary_of_rows, "joined in another order", why="wanted perm",
          model=graph(TURNED.replace("o = Transpose<perm = [0, 2, 1, 3]>", "o = Transpose<perm = [0, 2, 3, 1]>"), ROWS,
                      "float[b, 9, 32]")),
+    Case(rotary_of_rows, "heads in float32 that are read as such too", why="is also used",
+         model=graph(f"{WIDE} z = Neg(w)", "float16[b, 9, 32] x", "float[b, 4, 9, 8] z, float16[b, 9, 32]")),
     Case(rotary_of_rows, "heads that are read as such too", why="is also used",
          model=graph(f"{TURNED} z = Neg(r)", ROWS, "float[b, 4, 9, 8] z, float[b, 9, 32]")),
 ]

@@ -1,8 +1,8 @@
 """norm_of_heads and joined_streams: norms and joins between two transposes, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention_layout import rotary_of_rows
 from surgeon.patterns.norm_of_heads import joined_streams, norm_of_heads
+from surgeon.patterns.rotary_of_rows import rotary_of_rows
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -12,9 +12,9 @@ FIRST = "Transpose<perm = [0, 2, 1, 3]>"
 ROTARY = "com.microsoft.RotaryEmbedding"
 
 
-def graph(body, output="float[b, s, 4, 8] y"):
+def graph(body, output="float[b, s, 4, 8] y", inputs=INPUTS):
     header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
-    return parse(f"{header} ({INPUTS}) => ({output}) <{SIZES}> {{ {body} }}")
+    return parse(f"{header} ({inputs}) => ({output}) <{SIZES}> {{ {body} }}")
 
 
 RMS = f"h = {FIRST}(x) r = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6>(h, w) "
@@ -22,6 +22,11 @@ TURNED = f"{RMS} t = {ROTARY}(r, zero, c, n) "
 STREAMS = f"h = {FIRST}(x) k = {FIRST}(z) "
 BACK = f"j = Concat<axis = 2>(p, q) y = {FIRST}(j)"
 BOTH = "float[b, st, 4, 8] y"
+
+
+HALF = INPUTS.replace("float[b, s, 4, 8] x", "float16[b, s, 4, 8] x")
+WIDE = f"a = {FIRST}(x) h = Cast<to = 1>(a) r = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6>(h, w) "
+AGAIN = f"{WIDE} m = Cast<to = 10>(r) v = Cast<to = 1>(m) "
 
 
 def normed(made, of, op="SimplifiedLayerNormalization", axis=-1):
@@ -37,6 +42,12 @@ FIRES = [
     Case(norm_of_heads, "a rotary embedding behind it, as Gemma 3 has it", graph(f"{TURNED} y = {FIRST}(t)")),
     Case([norm_of_heads, rotary_of_rows], "which takes joined heads then", graph(
         f"{TURNED} z = {FIRST}(t) y = Reshape(z, joined)", "float[b, s, 32] y")),
+    Case(norm_of_heads, "half precision in float32", graph(
+        f"{WIDE} k = Cast<to = 10>(r) y = {FIRST}(k)", "float16[b, s, 4, 8] y", HALF)),
+    Case(norm_of_heads, "a norm and a rotary embedding in float32", graph(
+        f"{WIDE} t = {ROTARY}(r, zero, c, n) k = Cast<to = 10>(t) y = {FIRST}(k)", "float16[b, s, 4, 8] y", HALF)),
+    Case(norm_of_heads, "each in float32", graph(
+        f"{AGAIN} t = {ROTARY}(v, zero, c, n) k = Cast<to = 10>(t) y = {FIRST}(k)", "float16[b, s, 4, 8] y", HALF)),
     Case(joined_streams, "queries of two streams", graph(
         f"{STREAMS} j = Concat<axis = 2>(h, k) y = {FIRST}(j)", BOTH)),
     Case(joined_streams, "normed, as SD3 has them", graph(STREAMS + normed("p", "h") + normed("q", "k") + BACK, BOTH)),
@@ -52,6 +63,8 @@ SPARES = [
         STREAMS + normed("p", "h", "LayerNormalization", 1) + normed("q", "k", "LayerNormalization") + BACK, BOTH)),
     Case(norm_of_heads, "over rows and columns", why="more than the columns of a head", model=graph(
         f"h = {FIRST}(x) r = LayerNormalization<axis = 1>(h, w) y = {FIRST}(r)")),
+    Case(norm_of_heads, "a norm in float32 that others read", why="is also used", model=graph(
+        f"{WIDE} k = Cast<to = 10>(r) y = {FIRST}(k) u = Neg(r)", "float16[b, s, 4, 8] y, float[b, 4, s, 8] u", HALF)),
     Case(norm_of_heads, "a norm that others read", why="is also used", model=graph(
         f"{RMS} y = {FIRST}(r) z = Neg(r)", "float[b, s, 4, 8] y, float[b, 4, s, 8] z")),
     Case(norm_of_heads, "other axes moved back", why="wanted perm", model=graph(
