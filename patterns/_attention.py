@@ -47,19 +47,23 @@ def result_dtype(m: Scores) -> Any:
 
 
 def dtype_of(m: Scores) -> Any:
-    """The dtype to compute in: the result's, or that of a mask of more digits, to which the scores were cast."""
+    """The dtype to compute in: the result's, or that of a mask of more digits, to which the scores were cast.
+
+    Zeros, which exporters make of a baddbmm that adds nothing, have no digits.
+    """
     made, own = result_dtype(m), m.read.dtype
     require(made is not None and own is not None, "the dtype of the values is unknown")
     require(own in FLOATS, "the values are no floats")
     require(np.promote_types(made, own) == made, "the values are cast to a dtype of fewer digits")
     for mask in m.masks:
-        made = made if mask.dtype is None else np.promote_types(mask.dtype, made)
+        is_zero = mask.choice is not None and mask.choice.is_uniform and mask.choice.inside == 0
+        made = made if mask.dtype is None or is_zero else np.promote_types(mask.dtype, made)
     return made
 
 
 def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
     """Queries, keys and values of [batch, rows, heads · columns], in a dtype; of one head of all, copies."""
-    heads, q, k, v = m.heads, queries(g, m, dtype), m.kt, m.v
+    heads, (q, k, v) = m.heads, (narrowed(g, x, dtype) for x in (queries(g, m, dtype), m.kt, m.v))
     perm = [0, 3, 1, 2]  # of turned keys, in one Transpose, as one before cancels it
     if m.groups != heads:
         turned, perm = g.transpose(k, perm=[0, 1, 3, 2]), [0, 2, 1, 3]
@@ -67,6 +71,12 @@ def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
     k = g.reshape(g.transpose(k, perm=perm), [0, 0, heads * m.columns])
     rows = (g.joined_heads(q, heads * m.columns), k, g.joined_heads(v, heads * m.width))
     return [g.in_dtype(x, dtype) for x in rows]
+
+
+def narrowed(g: Graph, x: Tensor, dtype: Any) -> Tensor:
+    """x in a dtype that has fewer digits, before it is moved, so that a Cast which widened it cancels; or as it is."""
+    is_finer = x.dtype is not None and np.promote_types(x.dtype, dtype) != dtype
+    return g.cast(x, to=dtype) if is_finer else x
 
 
 def finished(g: Graph, m: Scores, made: Tensor) -> Tensor:

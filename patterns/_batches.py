@@ -5,7 +5,34 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Graph, Tensor, require
+from surgeon import Captures, Graph, Tensor, dims, require
+
+
+class Merged(Captures):
+    """Factors a, b and v with several axes before their rows, these as one (first, second, third), and what is made.
+
+    left, right, scale: of either factor, and of their product; wide, narrow: dtypes around the softmax; to, into, out:
+    those that the factors of scores, values and what is made are cast to in one batch.
+    """
+
+    a: Tensor
+    b: Tensor | None = None
+    v: Tensor | None = None
+    first: Tensor | Any = dims("_ _ _", default=None)
+    second: Tensor | Any = dims("_ _ _", default=None)
+    third: Tensor | Any = dims("_ _ _", default=None)
+    turned: Tensor | None = None
+    soft: Tensor | None = None
+    bias: Tensor | None = None
+    left: float | None = None
+    right: float | None = None
+    scale: float | None = None
+    to: int | Any = None
+    into: int | Any = None
+    out: int | Any = None
+    wide: int | Any = None
+    narrow: int | Any = None
+    y: Tensor | None = None
 
 
 def parted(g: Graph, x: Tensor, ahead: list[Any]) -> Tensor:

@@ -21,7 +21,12 @@ def gathered(g: Graph, x: Tensor, perm: list[int], index: Constant) -> Tensor:
     return g.gather(g.shared(g.shape(g.shared(g.transpose(x, perm=perm)))), index, axis=0)
 
 
-@rule(patterns=[sliced, gathered], target="any", opset=10)
+def told(g: Graph, x: Tensor, perm: list[int], first: int, last: int) -> Tensor:
+    """The same by a Shape that tells one size alone."""
+    return g.shape(g.shared(g.transpose(x, perm=perm)), start=first, end=last)
+
+
+@rule(patterns=[sliced, gathered, told], target="any", opset=10)
 def size_of_transposed(
     g: Graph,
     x: Tensor,
@@ -29,25 +34,29 @@ def size_of_transposed(
     start: list[int] | None = None,
     stop: list[int] | None = None,
     index: Constant | None = None,
+    first: int = 0,
+    last: int | None = None,
 ) -> Tensor:
     """Read a size from a tensor before it is transposed, so that the transposed one need not be there for it.
 
-    What: Slice of one element, or Gather, of Shape(Transpose(x)): the size of x on the axis that is moved there.
+    What: Slice of one element, or Gather, of Shape(Transpose(x)), or a Shape of one element: the size of x on the axis
+    that is moved there.
     Numerics: none.
     """
     if index is not None:
         require(index.values.size == 1, "more than one size is read")
         axis = perm[int(index.values.reshape(-1)[0])]
         return g.gather(g.shape(x), np.full(index.values.shape, axis, index.values.dtype), axis=0)
-    axis = perm[one_place(len(perm), start, stop)]
+    axis = perm[one_place(len(perm), start or [first], stop or last)]
     return g.size_of(x, axis)
 
 
-def one_place(rank: int, start: list[int] | None, stop: list[int] | None) -> int:
-    """The place of the one size that a slice leaves of a shape."""
-    require(bool(start and stop), "the slice is unknown, or of a scalar's shape")
+def one_place(rank: int, start: list[int] | None, stop: list[int] | int | None) -> int:
+    """The place of the one size that a slice leaves of a shape, or a Shape that ends at a number."""
+    ends = [stop] if isinstance(stop, int) else stop
+    require(bool(start and ends), "the slice is unknown, or of a scalar's shape, or the shape is told as a whole")
     first: int
-    first, last = (place + rank if place < 0 else place for place in (*(start or ()), *(stop or ())))
+    first, last = (place + rank if place < 0 else place for place in (*(start or ()), *(ends or ())))
     require(0 <= first < rank and last == first + 1, "more than one size is read, or none")
     return first
 
@@ -57,15 +66,28 @@ def sliced_reshaped(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> T
     return one_size(g, g.capture("y", g.shared(g.reshaped(x))), start, stop)
 
 
-@rule(patterns=[sliced_reshaped], target="any", opset=10)
-def size_of_reshaped(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: list[int]) -> Tensor:
+def told_reshaped(g: Graph, x: Tensor, first: int, last: int) -> Tensor:
+    """The same by a Shape that tells one size alone."""
+    return g.shape(g.capture("y", g.shared(g.reshaped(x))), start=first, end=last)
+
+
+@rule(patterns=[sliced_reshaped, told_reshaped], target="any", opset=10)
+def size_of_reshaped(
+    g: Graph,
+    x: Tensor,
+    y: Tensor,
+    start: list[int] | None = None,
+    stop: list[int] | None = None,
+    first: int = 0,
+    last: int | None = None,
+) -> Tensor:
     """Read a size that a reshape keeps from the tensor before it.
 
-    What: Slice of one element of Shape(Reshape(x)), where x has the same size on the same axis.
+    What: Slice of one element of Shape(Reshape(x)), or a Shape of one element, where x has the same size on that axis.
     Numerics: none.
     """
     require(x.shape is not None and y.shape is not None, "a shape is unknown")
-    place = one_place(y.rank, start, stop)
+    place = one_place(y.rank, start or [first], stop or last)
     require(place < x.rank and x.shape[place] == y.shape[place], "the reshape changes the size")
     return g.size_of(x, place)
 

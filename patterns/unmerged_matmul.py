@@ -2,31 +2,9 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._batches import parted, with_one_batch
-
-
-class Merged(Captures):
-    """Factors a, b and v with several axes before their rows, these as one (first, second, third), and what is made.
-
-    left, right, scale: of either factor, and of their product; wide, narrow: dtypes around the softmax.
-    """
-
-    a: Tensor
-    b: Tensor | None = None
-    v: Tensor | None = None
-    first: Tensor | Any = dims("_ _ _", default=None)
-    second: Tensor | Any = dims("_ _ _", default=None)
-    third: Tensor | Any = dims("_ _ _", default=None)
-    turned: Tensor | None = None
-    soft: Tensor | None = None
-    bias: Tensor | None = None
-    left: float | None = None
-    right: float | None = None
-    scale: float | None = None
-    wide: int | Any = None
-    narrow: int | Any = None
-    y: Tensor | None = None
+from surgeon import Graph, Tensor, require, rule
+from ._batches import Merged, parted, with_one_batch
+from ._numbers import recast
 
 
 def merged(g: Graph, x: Any) -> Tensor:
@@ -37,8 +15,10 @@ def merged(g: Graph, x: Any) -> Tensor:
 def scores(g: Graph, m: Merged) -> Tensor:
     """A product of two batches, the second turned or not, with a number on either and on both, and a tensor added."""
     m.first, m.second = merged(g, m.a), merged(g, m.b)
-    m.turned = g.transpose(g.optional(g.mul(m.second, m.right)), perm=[0, 2, 1])
-    one, two = g.optional(g.mul(m.first, m.left)), g.optional(g.mul(g.any_of(m.turned, m.second), m.right))
+    first, second = (g.optional(g.cast(x, to=m.to)) for x in (m.first, m.second))
+    m.turned = g.transpose(g.optional(g.mul(second, m.right)), perm=[0, 2, 1])
+    turned = g.any_of(m.turned, g.cast(m.turned, to=m.to))
+    one, two = g.optional(g.mul(first, m.left)), g.optional(g.mul(g.any_of(turned, second), m.right))
     return g.optional(g.add(g.optional(g.mul(g.matmul(one, two), m.scale)), m.bias))
 
 
@@ -51,7 +31,7 @@ def soft_of(g: Graph, m: Merged, x: Tensor) -> Tensor:
 def weighted(g: Graph, m: Merged, weights: Tensor) -> Tensor:
     """Weighted values."""
     m.third = merged(g, m.v)
-    return g.matmul(weights, m.third)
+    return g.matmul(weights, g.optional(g.cast(m.third, to=m.into)))
 
 
 def values(g: Graph, m: Merged) -> Tensor:
@@ -77,7 +57,7 @@ def split_weights(g: Graph, m: Merged) -> Tensor:
 
 def split_attention(g: Graph, m: Merged) -> Tensor:
     """Weighted values with several axes before their rows again, from scores that never had them."""
-    m.y = g.reshaped(weighted(g, m, soft_of(g, m, scores(g, m))))
+    m.y = g.reshaped(g.optional(g.cast(weighted(g, m, soft_of(g, m, scores(g, m))), to=m.out)))
     return m.y
 
 
@@ -103,16 +83,15 @@ def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
     and are two behind it; for the values it is enough that they were two before.  What is added is reshaped instead.
     Numerics: none.
     """
-    made = m.a
+    made = recast(g, m.a, m.to)
     if m.b is not None:
-        axes = list(range(m.a.rank))
-        b = m.b if m.turned is None else g.transpose(m.b, perm=[*axes[:-2], axes[-1], axes[-2]])
+        axes, b = list(range(m.a.rank)), recast(g, m.b, m.to)
+        b = b if m.turned is None else g.transpose(b, perm=[*axes[:-2], axes[-1], axes[-2]])
         made = made if m.left is None else g.mul(made, m.left)
         made = g.matmul(made, b if m.right is None else g.mul(b, m.right))
         made = made if m.scale is None else g.mul(made, m.scale)
         made = made if m.bias is None else g.add(made, parted(g, m.bias, list(m.a.shape[:-2])))
     if m.soft is not None:
-        made = g.softmax(made if m.wide is None else g.cast(made, to=m.wide), axis=-1)
-        made = made if m.narrow is None else g.cast(made, to=m.narrow)
-        made = made if m.v is None else g.matmul(made, m.v)
+        made = recast(g, g.softmax(recast(g, made, m.wide), axis=-1), m.narrow)
+        made = recast(g, made if m.v is None else g.matmul(made, recast(g, m.v, m.into)), m.out)
     return with_one_batch(g, made) if m.y is None else made

@@ -58,7 +58,7 @@ UNMADE = {
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
     "size_of_joined": {"quotient"},
-    "size_of_reshaped": {"sliced_reshaped"},
+    "size_of_reshaped": {"sliced_reshaped", "told_reshaped"},
 }
 # Rules that made-up models do not suit, as many sizes must fit one another, or as their forms are too many: those of
 # attention, which tests/attention proves on exports, and rules of layout and for one provider with tests of their own.

@@ -102,6 +102,7 @@ GROUPS = {
         "heads_in_batch",
         "rows_first",
         "swapped_linear",
+        "moved_casts",
         "norm_of_heads",
         "attention_of_heads",
         "rotary_of_rows",

@@ -3,6 +3,7 @@
 import onnx
 import pytest
 from surgeon.patterns.attention import attention, masked_attention
+from surgeon.patterns.chained_casts import one_cast
 from surgeon.patterns.constant_folding import constant_folding
 
 import surgeon
@@ -235,6 +236,18 @@ def test_heads_and_scale_are_read_from_the_graph():
     found = attributes(made, "MultiHeadAttention")
     assert found["num_heads"] == 4
     assert found["scale"] == pytest.approx(0.5946**2)
+
+
+@pytest.mark.parametrize("scores", ["x = Mul(a, wide)", "z = Mul(a, wide) x = Add(z, none)"], ids=["plain", "zeros"])
+def test_queries_that_were_widened_are_read_as_they_were(scores):
+    """Scores in float32 of half precision leave no Cast behind, and zeros that are added to them no other dtype."""
+    body = f"d = Cast<to = 1>(q) e = Cast<to = 1>(k) a = MatMul(d, e) {scores} p = Softmax<axis = -1>(x) "
+    constants = HALVES.replace(">", ", float wide = {0.25}, float[1, 1, 1, 1] none = {0}>")
+    model = graph(f"{body} r = Cast<to = 10>(p) y = MatMul(r, v)", HALF, 17, "float16[b, 4, s, 6]", constants)
+    made, report = surgeon.rewrite(model, [constant_folding, attention, one_cast])
+    assert "MultiHeadAttention" in {node.op_type for node in made.graph.node}
+    assert not [node for node in made.graph.node if node.op_type == "Cast" and node.attribute[0].i == 10]
+    assert report.outcome == "proved"
 
 
 @pytest.mark.parametrize(("target", "opset"), [("ort", 17), ("onnx", 23)])

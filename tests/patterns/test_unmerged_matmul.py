@@ -50,6 +50,17 @@ VALUED = (
     f"{merge('m')} {merge('v')} {SPLIT.replace('s_q', 's_m')} w = Softmax<axis = 2>(m3) p = MatMul(w, v3) "
     "y = Reshape(p, z)"
 )
+HALF = INPUTS.replace("float[", "float16[")
+UPCAST = (
+    f"{merge('q')} {merge('k')} {merge('v')} {SPLIT} d = Cast<to = 1>(q3) e = Cast<to = 1>(k3) "
+    "kt = Transpose<perm = [0, 2, 1]>(e) p = MatMul(d, kt) w = Mul(p, half) i = Softmax<axis = -1>(w) "
+    "r = Cast<to = 10>(i) j = MatMul(r, v3) y = Reshape(j, z)"
+)
+LATE = UPCAST.replace("e = Cast<to = 1>(k3)", "e = Transpose<perm = [0, 2, 1]>(k3)")
+LATE = LATE.replace("kt = Transpose<perm = [0, 2, 1]>(e)", "kt = Cast<to = 1>(e)")
+ALL = UPCAST.replace("r = Cast<to = 10>(i)", "r = Cast<to = 1>(v3)")
+ALL = ALL.replace("j = MatMul(r, v3)", "u = MatMul(i, r) j = Cast<to = 10>(u)")
+HALVES = "float16[b, 4, s, 6] y"
 # fmt: off
 FIRES = [
     Case(unmerged_matmul, "factors as they are", graph(f"{PLAIN} p = MatMul(q3, c3) {END}")),
@@ -77,6 +88,10 @@ FIRES = [
     Case(unmerged_matmul, "a softmax alone",
          graph(f"{merge('m')} {SPLIT.replace('s_q', 's_m')} p = Softmax<axis = 2>(m3) y = Reshape(p, z)", inputs=FULL)),
     Case(unmerged_matmul, "both products", graph(INNER, VALUES)),
+    Case(unmerged_matmul, "queries and keys in float32, as diffusers' upcast_attention", graph(UPCAST, HALVES, HALF)),
+    Case(unmerged_matmul, "keys behind a turn", graph(LATE, HALVES, HALF)),
+    Case(unmerged_matmul, "values too", graph(ALL, HALVES, HALF)),
+    Case([unmerged_matmul, attention], "an attention of these", graph(UPCAST, HALVES, HALF)),
     Case([unmerged_matmul, attention], "an attention that never has the axes", graph(INNER, VALUES)),
     Case([unmerged_matmul, one_reshape, attention], "an attention with a mask for each batch", graph(WHOLE, VALUES)),
 ]
@@ -95,6 +110,8 @@ SPARES = [
          model=graph(f"{PLAIN} p = MatMul(q3, c3) {END.replace('z1, four', 'four, z1')}", "float[4, b, s, t] y")),
     Case(unmerged_matmul, "a bias that hangs on the product", why="is also used",
          model=graph(f"{PLAIN} d = MatMul(q3, c3) u = Shape(d) e = ConstantOfShape(u) p = Add(d, e) {END}")),
+    Case(unmerged_matmul, "a Cast that others read", why="is also used",
+         model=graph(f"{UPCAST} x = Neg(d)", f"{HALVES}, float[n, s, 8] x", HALF)),
     Case(unmerged_matmul, "a softmax with other axes behind", why="other axes before",
          model=graph(f"{merge('m')} {SPLIT.replace('s_q', 's_m').replace('z1, four', 'four, z1')} "
                      "p = Softmax<axis = 2>(m3) y = Reshape(p, z)", "float[4, b, s, t] y", FULL)),
