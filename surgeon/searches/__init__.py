@@ -10,6 +10,7 @@ from surgeon.searches.gathers import gathers_in_order
 from surgeon.searches.idle import neutral_arithmetic, unread_nodes
 from surgeon.searches.placeholders import unnamed_arguments
 from surgeon.searches.quantized import quantized_already
+from surgeon.searches.repeated_sizes import repeated_sizes
 from surgeon.searches.repeats import repeated_nodes
 from surgeon.searches.whole_casts import whole_casts
 
@@ -28,6 +29,7 @@ __all__ = [
     "one_sided",
     "quantized_already",
     "repeated_nodes",
+    "repeated_sizes",
     "standard_body",
     "unnamed_arguments",
     "unread_nodes",

@@ -1,0 +1,37 @@
+"""Sizes that an earlier node of their scope tells already, whichever tensors the two are read from."""
+
+from collections.abc import Hashable, Iterator
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.pattern import Found, Search
+from surgeon.ops.walking import GRAPHS
+from surgeon.shapes.facts import WHOLE
+from surgeon.shapes.indexed import shapes_of
+from surgeon.shapes.polynomials import Expr
+
+
+def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
+    """Integers that follow from free dimensions, and that an earlier node makes of the same dimensions.
+
+    Binds `first`, what the earlier node makes.  What is known without them is left to constant folding.
+    """
+    if scope.is_unsorted or not any(scope.has(op) for op in ("Shape", "Size")):
+        return
+    shapes, firsts = shapes_of(index), dict[Hashable, Node]()
+    for node in scope.live_nodes():
+        if not node.alive or len(node.outputs) != 1 or any(item.type in GRAPHS for item in node.proto.attribute):
+            continue
+        (name,) = node.outputs
+        value, dtype = shapes.value(scope, name), shapes.dtype(scope, name)
+        if value is None or dtype not in WHOLE or not any(isinstance(item, Expr) for item in value.flat):
+            continue
+        told = (dtype, value.shape, tuple(value.flat))
+        first = firsts.get(told)
+        if first is None or not first.alive:  # it goes with its only reader
+            firsts[told] = node
+        elif index.held(scope, name) is None:
+            yield Found((node,), (name,), {"first": first.outputs[0]}, (first,))
+
+
+repeated_sizes = Search(_repeated_sizes, "no sizes are told twice", last=True)
