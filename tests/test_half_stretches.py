@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 import surgeon
 from surgeon.precision import stretches
 from surgeon.precision.lessening import Lessening
-from surgeon.precision.result import LOST
+from surgeon.precision.result import LOST, StretchProof, unproved
 from surgeon.precision.stretch_run import MARGIN, StretchRun, hold
 from surgeon.precision.stretches import LEAST, Stretches
 from surgeon.telling.conversions import stretch_lines
@@ -277,3 +277,37 @@ def test_what_nobody_reads_is_no_stretch():
                  "(float[N, 4] x, float[N, 4] z) => (float[N, 4] y)", weights="<int64[1] axes = {1}>")
     _, report = converted(made)
     assert [(item.first, item.outcome) for item in report.stretches] == [("a", "proved")]
+
+
+LOSING = "c = Mul(x, small) p = Add(c, k) d = Sub(p, k) e = Mul(d, small) y = Add(e, x)"
+"""Of one stretch nothing is left, and little of that reaches the output."""
+
+
+def test_a_model_of_which_a_stretch_is_not_proved_is_not_proved():
+    """However near its outputs are; what asks for a proof gets nothing written."""
+    made = model(LOSING, weights="<float small = {0.001}, float k = {100}>")
+    settings = {"keep": ["name:e", "name:y"]}
+    _, report = converted(made, **settings)
+    assert report.error < report.max_error
+    assert [item.outcome for item in report.stretches] == ["unproved"]
+    assert (report.outcome, report.reason) == (
+        "unproved",
+        "The stretch from c on is not proved: roundings alone leave nothing of what it hands on",
+    )
+    with pytest.raises(surgeon.CheckFailed, match="not proved: The stretch from c on"):
+        surgeon.convert(made, require_proof=True, **settings)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "unproved"])
+def test_one_stretch_of_many_is_enough(outcome):
+    proved = StretchProof("a", "b", 16, 3, error=0.001, allowed=0.01)
+    other = {"failed": StretchProof("c", "d", 16, 1, error=0.81, allowed=0.0146),
+             "unproved": StretchProof("c", "d", 16, 1, reason="nothing here runs it")}[outcome]
+    report = surgeon.ConvertReport("", "", ("float32", "float16"), converted=3, error=0.001, max_error=0.01)
+    report.stretches = [proved]
+    assert report.outcome == "proved"
+    report.stretches = [proved, other]
+    assert (other.outcome, report.outcome) == (outcome, "unproved")
+    why = {"failed": "an output is off by 0.81 of its scale, and roundings explain 0.015",
+           "unproved": "nothing here runs it"}[outcome]
+    assert unproved(report.stretches) == f"Of 4 stretches 1 is not proved, as that from c on: {why}"

@@ -111,3 +111,38 @@ def test_what_nothing_joins_has_one_scale():
     one = np.full((32, 32), 100.0, np.float32)
     one[:, 3] = 1.0
     assert nearness().apart("y", one, one + 0.5) == pytest.approx(0.005)
+
+
+TIES = "s = Mul(x, tiny) t = Add(s, k) i = ArgMax<axis = -1, keepdims = 0>(t) z = Tanh(x)"
+"""Which is largest is told by digits that float16 has not beside 1,000."""
+
+
+def ties(**settings):
+    """What comes of a conversion of the whole."""
+    made = model(TIES, "(float[N, 64] x) => (int64[N] i, float[N, 64] z)",
+                 weights="<float tiny = {0.00001}, float k = {1000}>")
+    return made, {"keep": ["op:Tanh"], **settings}
+
+
+def test_integers_of_which_too_many_are_others_are_not_proved():
+    made, settings = ties()
+    with pytest.raises(surgeon.CheckFailed, match=r"\d+ % of the elements of output 'i', which holds no floats, are"):
+        surgeon.convert(made, **settings)
+
+
+def test_integers_that_are_all_others_are_never_proved():
+    """Not even where any part of them may be."""
+    made, settings = ties(max_error=1.0)
+    x = 10 * np.arange(128, dtype=np.float32).reshape(2, 64)
+    settings["options"] = surgeon.CheckOptions(inputs={"x": x})
+    with pytest.raises(surgeon.CheckFailed, match="All elements of output 'i', which holds no floats, are others"):
+        surgeon.convert(made, **settings)
+
+
+def test_what_integers_are_judged_by_is_said():
+    made = model("h = Tanh(x) i = ArgMax<axis = -1>(x)", "(float[N, 64] x) => (float[N, 64] h, int64[N, 1] i)")
+    _, report = converted(made, keep=["op:ArgMax"])
+    assert report.outcome == "proved"
+    assert report.others == {"i": 0.0}
+    told = "output 'i' holds no floats, and is judged by how many of its elements are others: 0 % are, and 1 % may be"
+    assert told in report.told

@@ -110,8 +110,9 @@ def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     for place, sentence in enumerate(stretch_lines(report)):
         line("" if place else "stretch", clean(sentence))
     line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
-    if report.error is not None and report.outcome == "proved":
+    if report.error is not None and report.outcome in ("proved", "unproved"):
         line("moved", f"outputs by {report.error:.2g} of their scale at most")
+    if report.outcome == "proved":
         line("", ORDER)
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")

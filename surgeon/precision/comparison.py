@@ -9,7 +9,7 @@ from surgeon.precision.building import Builder, Built, Keeping
 from surgeon.precision.gauging import Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.lessening import Lessening
-from surgeon.precision.result import ConvertReport, off_by
+from surgeon.precision.result import ConvertReport, off_by, unproved
 from surgeon.precision.stretches import Stretches
 from surgeon.precision.trying import Trying
 from surgeon.running.runtime import SessionError
@@ -49,6 +49,8 @@ class OutputComparison:
         if report.error is None or report.error <= report.max_error:
             is_held = not built.plan.wiring.change.narrows or self._prove(built, made)
             if is_held and report.error is not None:
+                report.reason = unproved(report.stretches)
+                self._tell_counted()
                 self._tell_emptiness()
             return is_held
         refused, own = report.reason, trying.own_error()
@@ -58,11 +60,28 @@ class OutputComparison:
             return True
         if self._decides and not self._keeping.has("error") and self._lessen(built):
             return False
-        moved, allowed = side_by_side(report.error, report.max_error, (3, 6))
-        told = f"An output moves by {moved} of its scale, and {allowed} is allowed"
         hint = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
-        report.reason = refused or f"{told}: give {hint}a larger --max-error"
+        report.reason = refused or f"{self._moved(report.error)}: give {hint}a larger --max-error"
         return True
+
+    def _moved(self, error: float) -> str:
+        """How far outputs moved that moved too far, and what is allowed, as a clause."""
+        most = self._report.max_error
+        name, part = max(self._report.others.items(), key=lambda item: item[1], default=("", 0.0))
+        if part == 1 and part <= most:
+            return f"All elements of output {name!r}, which holds no floats, are others, and so many never may be"
+        if part > most:
+            told = f"{_percent(part)} of the elements of output {name!r}, which holds no floats, are others"
+            return f"{told}, and {_percent(most)} may be"
+        moved, allowed = side_by_side(error, most, (3, 6))
+        return f"An output moves by {moved} of its scale, and {allowed} is allowed"
+
+    def _tell_counted(self) -> None:
+        """Say what outputs that hold no floats are judged by."""
+        most = _percent(self._report.max_error)
+        for name, part in self._report.others.items():
+            told = f"output {name!r} holds no floats, and is judged by how many of its elements are others"
+            self._report.say(f"{told}: {_percent(part)} are, and {most} may be")
 
     def _tell_emptiness(self) -> None:
         """Say where the outputs could not have shown a difference; of what none of them shows nothing is proved."""
@@ -117,10 +136,12 @@ class OutputComparison:
     def _error(self, built: Built, made: Written, keeping: Keeping) -> float | None:
         """How far a converted model moves: as it is, and with a rounding at each node.  None where neither runs."""
         report, found, ran, at_nodes = self._report, list[float](), "", "with a rounding at each node"
+        report.others = {}
         if built.plan.wiring.change.narrows:
             rounded = self._rounded(keeping)
             if rounded is not None:
                 found.append(rounded)
+                self._count()
                 ran = f"{self._trying.oracle} {at_nodes}"
         try:
             moved = self._trying.error(made)
@@ -132,6 +153,7 @@ class OutputComparison:
                     moved = own
                     report.say("rows that a mask hides whole answer otherwise where sums are not of half precision")
             found.append(moved)
+            self._count()
         except SessionError as refused:
             if not refused.missing:
                 report.reason = f"ONNX Runtime refuses the converted model: {refused.line}"
@@ -141,6 +163,11 @@ class OutputComparison:
             report.reason, report.oracle = "", ran
         return max(found) if found else None
 
+    def _count(self) -> None:
+        """Note of the model that was tried last how many elements of outputs that are no floats are others."""
+        for name, part in self._trying.others.items():
+            self._report.others[name] = max(part, self._report.others.get(name, 0.0))
+
     def _rounded(self, keeping: Keeping) -> float | None:
         """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
         try:
@@ -149,3 +176,8 @@ class OutputComparison:
         except SessionError as refused:
             self._report.reason = self._report.reason or refused.line
             return None
+
+
+def _percent(part: float) -> str:
+    """A part of a hundred, as text."""
+    return f"{100 * part:.3g} %"

@@ -37,10 +37,10 @@ class Nearness:
         self._low = limits(change.new)[0] if change.narrows else -FAR
 
     def apart(self, name: str, array: np.ndarray, other: np.ndarray | None) -> float:
-        """How far two values of an output lie apart; of others than floats how many differ."""
+        """How far two values of an output lie apart; of others than floats the part that differs."""
         if other is None or other.shape != array.shape:
             return FAR
-        if array.dtype.kind not in "f" and array.dtype.name not in ("bfloat16",):
+        if is_counted(array):
             return float(np.mean(array != other)) if array.size else 0.0
         one, two = (np.asarray(side, np.float64) for side in (array, other))
         if name in self._squashed:
@@ -77,6 +77,11 @@ class Nearness:
         held = np.clip(values, least, most)
         made: np.ndarray = np.log(held / (1.0 - held))
         return made
+
+
+def is_counted(array: np.ndarray) -> bool:
+    """Whether an output is judged by how many of its elements are others: integers, truths and words."""
+    return array.dtype.kind != "f" and array.dtype.name != "bfloat16"
 
 
 def _squashed(graph: GraphProto) -> frozenset[str]:

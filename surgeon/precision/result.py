@@ -10,6 +10,7 @@ from surgeon.verdicts.side_by_side import side_by_side
 
 LOST = 0.5
 """Of a stretch's scale: what roundings alone may move so far, nothing can be told of."""
+LOST_WORDS = "roundings alone leave nothing of what it hands on"
 ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
 
 
@@ -82,6 +83,18 @@ class StretchProof:
         }
 
 
+def unproved(stretches: Sequence[StretchProof]) -> str:
+    """How many stretches are not proved, and why the first of these is not, as a sentence; empty where all are."""
+    others = [item for item in stretches if item.outcome != "proved"]
+    if not others:
+        return ""
+    count, every = (sum(item.equal for item in items) for items in (others, stretches))
+    first = next((item for item in others if item.outcome == "failed"), others[0])
+    why = off_by(first) if first.outcome == "failed" else first.reason or LOST_WORDS
+    told = f"Of {every:,} stretches {count:,} {'is' if count == 1 else 'are'} not proved, as that from {first.first} on"
+    return f"{told}: {why}" if every > 1 else f"The stretch from {first.first} on is not proved: {why}"
+
+
 def off_by(proof: StretchProof) -> str:
     """How far a stretch is off, as a clause."""
     error = 0.0 if proof.error is None else proof.error
@@ -104,7 +117,8 @@ class ConvertReport(Displayed):
         told: of weights that saturate or stay, a sentence each.
         bytes: of tensors stored before and after.
         error: how far the outputs move at most, as a part of the largest number in the output; None where nothing ran.
-        max_error: how far they may.
+        others: of outputs that hold no floats, by name, the largest part of their elements that were others in a run.
+        max_error: how far they may, and how large that part may be; all elements in all runs never may be others.
         stretches: the parts that compute in the new dtype, each held against itself in float64; equal ones once.
         runs: how many sets of inputs were compared.
         oracle: what ran the converted model.
@@ -131,6 +145,7 @@ class ConvertReport(Displayed):
     told: list[str] = field(default_factory=list)
     bytes: tuple[int, int] = (0, 0)
     error: float | None = None
+    others: dict[str, float] = field(default_factory=dict)
     max_error: float = 0.0
     stretches: Sequence[StretchProof] = ()
     runs: int = 0
@@ -148,14 +163,19 @@ class ConvertReport(Displayed):
 
     @property
     def outcome(self) -> str:
-        """proved, failed, unproved, unchecked, or unchanged where nothing is of the old dtype."""
+        """proved, failed, unproved, unchecked, or unchanged where nothing is of the old dtype.
+
+        Proved is what moves the outputs by no more than it may, and of which each stretch is proved.
+        """
         if not self.converted and not self.casts and not self.bytes[0] > self.bytes[1]:
             return "unchanged"
         if not self.checked:
             return "unchecked"
         if self.error is None:
             return "unproved"
-        return "proved" if self.error <= self.max_error else "failed"
+        if self.error > self.max_error:
+            return "failed"
+        return "proved" if all(item.outcome == "proved" for item in self.stretches) else "unproved"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
@@ -172,6 +192,7 @@ class ConvertReport(Displayed):
             "told": list(self.told),
             "bytes": list(self.bytes),
             "error": None if self.error is None else jsonable(self.error),
+            "others": dict(self.others),
             "max_error": self.max_error,
             "stretches": [item.to_dict() for item in self.stretches],
             "runs": self.runs,

@@ -20,7 +20,7 @@ from surgeon.models.trials import MUCH, Workload
 from surgeon.ops.walking import imports_of
 from surgeon.precision.choices import Retyping
 from surgeon.precision.gauging import FAR, FIRST_OPSET, MAIN, Gauged, Magnitudes, Tensor, gauging
-from surgeon.precision.nearness import Nearness
+from surgeon.precision.nearness import Nearness, is_counted
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
@@ -37,7 +37,8 @@ class Trying:
     """The original, run once on each set of inputs.
 
     why: one sentence on why nothing can be run, else empty.  oracle: what ran the model that was tried last.
-    is_stale: whether what the file states of inner shapes is not what they are.
+    others: of outputs that hold no floats, the part of their elements that were others there.  is_stale: whether what
+    the file states of inner shapes is not what they are.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Trying:
         self.wanted: list[tuple[Arrays, Arrays]] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle, self.is_stale = "", False
+        self.others: dict[str, float] = {}
         self._sets: Sequence[Arrays] = ()
         self.options = options
 
@@ -162,10 +164,12 @@ class Trying:
     def error(self, made: Written, beside: Written | None = None, *, is_new: bool = True) -> float:
         """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
 
+        An output of no floats lies as far as the part of its elements that are others; all of them in all runs, `FAR`.
         beside: a model of the old dtype to be held against instead of the original.  is_new: whether the model's inputs
         are as they are converted; else they are as the original's.
         """
         worst, others = 0.0, [wanted for _, wanted in self.wanted]
+        parts: dict[str, list[float]] = {}
         if beside is not None:
             with self._away.open(beside) as session:
                 others = [session.run(feeds) for feeds, _ in self.wanted]
@@ -175,8 +179,12 @@ class Trying:
                 given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
                 answer = session.run(given)
                 for name, array in wanted.items():
-                    worst = max(worst, self._nearness.apart(name, array, answer.get(name)))
-        return worst
+                    apart = self._nearness.apart(name, array, answer.get(name))
+                    worst = max(worst, apart)
+                    if is_counted(array) and array.size:
+                        parts.setdefault(name, []).append(min(apart, 1.0))
+        self.others = {name: max(found) for name, found in parts.items()}
+        return FAR if any(min(found) == 1 for found in parts.values()) else worst
 
     def telling_nothing(self, most: float) -> tuple[dict[str, str], bool]:
         """The outputs that could show no difference where they may move by a part of `most`, and whether all are so."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from surgeon.listing import first_of
-from surgeon.precision.result import ConvertReport, off_by
+from surgeon.precision.result import LOST_WORDS, ConvertReport, off_by
 from surgeon.telling.numbers import runs_text
 from surgeon.verdicts.side_by_side import side_by_side
 
@@ -45,6 +45,6 @@ def stretch_lines(report: ConvertReport) -> Iterator[str]:
     others: defaultdict[str, int] = defaultdict(int)
     for item in report.stretches:
         if item.outcome == "unproved":
-            others[item.reason or "roundings alone leave nothing of what it hands on"] += item.equal
+            others[item.reason or LOST_WORDS] += item.equal
     for reason, count in others.items():
         yield f"{count:,} of {every:,} unproved: {reason}"
