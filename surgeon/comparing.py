@@ -64,6 +64,7 @@ def compare(
         >>> surgeon.compare("models/tiny_distilbert.onnx", "models/tiny_distilbert.onnx").outcome.value
         'proved'
     """
+    from surgeon.models.meeting import Meeting
     from surgeon.models.model_check import ModelCheck  # not at the top: `import surgeon` is to be light
     from surgeon.tensorrt.running import require_engines
 
@@ -84,7 +85,13 @@ def compare(
         fixed = {} if options.inputs else _fixed(opened.skeleton.graph, against.skeleton.graph, options.dims)
         options = replace(options, dims={**fixed, **options.dims})
         check = ModelCheck(
-            first, opened.skeleton, options, other="the other model", ordered=False, runs_other=engines
+            first,
+            opened.skeleton,
+            options,
+            other="the other model",
+            ordered=False,
+            runs_other=engines,
+            meeting=None if options.inputs else Meeting.of(opened, against),
         )
     result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:

@@ -14,8 +14,10 @@ from onnx import ModelProto
 
 from surgeon.inputs.dims import told_sizes, wanted_inputs
 from surgeon.inputs.user_inputs import read_inputs
+from surgeon.listing import first_of
 from surgeon.models.halves import computes_in_half
 from surgeon.models.layers import compare_layers
+from surgeon.models.meeting import Meeting
 from surgeon.models.noise import CEILING
 from surgeon.models.options import CheckOptions, options_of, require_options
 from surgeon.models.trials import Trial, Trials
@@ -161,6 +163,10 @@ class Verdict:
             return Outcome.UNPROVED, "There is no output to compare."
         if all_are:
             return Outcome.UNPROVED, told_empty(empty, all_are=True)
+        if self.trials.unmet:
+            told = first_of([repr(name) for name in self.trials.unmet], 2)
+            why = "Tables differ, and not all of their rows were looked up"
+            return Outcome.UNPROVED, f"{why}: {told}; give inputs of your own (--inputs)."
         notes = [told_empty(empty, all_are=False)] if empty else []
         if self.left_out:
             notes.append(f"A set of inputs of wide range is left out: {self.left_out}.")
@@ -193,7 +199,7 @@ def concluded(
         runs=len(used),
         tolerance=stated(dtypes, *asked),
         oracle=verdict.trials.oracle if used else "",
-        kinds=tuple(dict.fromkeys(trial.kind.words for trial in made)),
+        kinds=tuple(dict.fromkeys(trial.words or trial.kind.words for trial in made)),
         sizes=tuple(dict.fromkeys(told for trial in made if (told := told_sizes(trial.sizes)))),
     )
 
@@ -216,7 +222,7 @@ class ModelCheck:
 
     `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
     original's order; inputs never do, for they are given by name.  `runs_other` opens these models, where that is not
-    what opens the original.
+    what opens the original.  `meeting`: where it and the one that is held against it are likeliest to part.
 
     Raises UsageError for options that mean nothing, when `dims` names a dimension that no input has, and for
     `inputs` that do not fit the model.
@@ -231,6 +237,7 @@ class ModelCheck:
         other: str = "the rewritten model",
         ordered: bool = True,
         runs_other: Opens | None = None,
+        meeting: Meeting | None = None,
     ) -> None:
         options = options_of(options)
         self._away = Away(options.required(), options.run_time)
@@ -249,6 +256,7 @@ class ModelCheck:
             dims=options.dims,
             away=self._away,
             given=read_inputs(skeleton, options.inputs),
+            meeting=meeting,
         )
 
     def check(self, rewritten: Path | ModelProto, *, layers: bool | None = None) -> CheckResult:

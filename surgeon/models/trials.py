@@ -9,6 +9,7 @@ machine.
 
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from surgeon.inputs.fitted import FittedSizes, first_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import InputSet
 from surgeon.models.loads import Extent, Load, loads
+from surgeon.models.meeting import LOOKED_UP, MET, Meeting
 from surgeon.models.noise import measure
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
@@ -43,6 +45,7 @@ _MORE = 3  # added to each free size: what is even is odd then
 # wide-ranging ones (some seconds on a machine of 2024); one that computes still more sees one set of the usual inputs.
 MUCH, VERY_MUCH = 1 << 36, 1 << 39
 _LONG = 1 << 33  # on long sequences
+_MOST_HELD = 1 << 28  # bytes of what a model answers, about, for all rows of tables
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
 _DEEPEST = 8  # functions that call functions
@@ -111,7 +114,8 @@ class Trial:
 
     sizes: of the free dimensions, empty where the user gave the inputs.  kind: of the values that were made.  wide:
     these are of wide range, and only what is finite in the original is compared.  source: where the user's inputs came
-    from, empty for made ones.
+    from, empty for made ones.  words: of what kind they are, where `kind` does not say.  calm: one on which noise is
+    measured in the place of this, whose inputs are such as the last bit decides at.
     """
 
     feeds: dict[str, np.ndarray]
@@ -121,6 +125,8 @@ class Trial:
     kind: Values = Values.USUAL
     wide: bool = False
     source: str = ""
+    words: str = ""
+    calm: "Trial | None" = None
 
 
 class Trials:
@@ -131,6 +137,7 @@ class Trials:
     oracle     what runs the original
     left_out   why a set of made inputs of wide range tells nothing
     refused    one sentence on the user's inputs that the original does not run on
+    unmet      tables of which rows may not have been looked up, though the other model has not the same
     """
 
     def __init__(
@@ -142,8 +149,12 @@ class Trials:
         dims: Mapping[str, int],
         away: Away,
         given: Sequence[InputSet] = (),
+        meeting: Meeting | None = None,
     ) -> None:
-        """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has."""
+        """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has.
+
+        meeting: where it and the one model that is held against it are likeliest to part.
+        """
         self.original = original
         self.away = away
         self.made: list[Trial] = []
@@ -151,6 +162,8 @@ class Trials:
         self.oracle = ""
         self.left_out = ""
         self.refused = ""
+        self.unmet: Sequence[str] = ()
+        self._meeting = meeting
         self._given = given
         self._seed = seed
         self._dims = dims
@@ -188,7 +201,8 @@ class Trials:
         """Return how far each output of the original moves for no reason, by trial; measured once for each."""
         unknown = [trial for trial in trials if id(trial) not in self._noise]
         if unknown:
-            measured = measure(self.original, self.away, [(trial.feeds, trial.outputs) for trial in unknown])
+            calm = [trial.calm or trial for trial in unknown]
+            measured = measure(self.original, self.away, [(trial.feeds, trial.outputs) for trial in calm])
             self._noise.update((id(trial), moved) for trial, moved in zip(unknown, measured, strict=True))
         return [self._noise[id(trial)] for trial in trials]
 
@@ -209,6 +223,8 @@ class Trials:
             yield from self._long_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
+        if made and self._meeting is not None:
+            yield from self._met_trials(session, self._plan, made[0], self._meeting)
 
     def _given_trials(self, session: Whole) -> Iterator[Trial]:
         """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
@@ -297,6 +313,40 @@ class Trials:
             if not _all_nan(outputs):
                 yield Trial(feeds, outputs, first.unstable, sizes)
                 return
+
+    def _met_trials(self, session: Whole, plan: InputPlan, first: Trial, meeting: Meeting) -> Iterator[Trial]:
+        """Yield trials on numbers that a model decides at, and on all rows of tables that the other has not."""
+        for feeds in meeting.numbers(plan, first.feeds, self._seed) if self._work <= MUCH else ():
+            with suppress(SessionError):
+                outputs = session.run(feeds)
+                yield Trial(feeds, outputs, first.unstable, first.sizes, words=MET, wide=True, calm=first)
+        if not meeting.tables:
+            return
+        sets = list(meeting.rows(plan, first.sizes, self._seed))
+        looked_up = bool(sets) and self._is_cheap(sets, first)
+        for feeds in sets if looked_up else ():
+            try:
+                outputs = session.run(feeds)
+            except SessionError:
+                looked_up = False
+                break
+            yield Trial(feeds, outputs, first.unstable, {}, words=LOOKED_UP)
+        reached = set[int]()
+        for sizes in meeting.longest(plan, first.sizes):
+            feeds = plan.make(self._seed + _OWN_SEED, sizes)
+            with suppress(SessionError):
+                if self._is_cheap([feeds], first):
+                    outputs = session.run(feeds)
+                    yield Trial(feeds, outputs, first.unstable, sizes)
+                    reached.update(sizes.values())
+        self.unmet = meeting.unmet(plan, looked_up, reached)
+
+    def _is_cheap(self, sets: Sequence[Mapping[str, np.ndarray]], first: Trial) -> bool:
+        """Whether runs on these inputs compute no more than `_LONG`, and their answers can be held."""
+        held = sum(array.nbytes for array in first.outputs.values())
+        part = max(sum(array.nbytes for array in first.feeds.values()), 1)
+        given = sum(array.nbytes for feeds in sets for array in feeds.values())
+        return sum(map(self._load.of, sets)) <= _LONG and held * given <= _MOST_HELD * part
 
     def _wide_trials(self, session: Whole, plan: InputPlan, made: Sequence[Trial]) -> Iterator[Trial]:
         """Yield trials on wide-ranging values, at the first sizes: by turns without and with a few large ones.

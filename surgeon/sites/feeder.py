@@ -9,6 +9,7 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.indexing.scope import qualified
+from surgeon.inputs.decisions import edges_of, numbers_in
 from surgeon.inputs.dims import is_total, kind_of
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
@@ -17,7 +18,6 @@ from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.shapes.symbols import SizeError
-from surgeon.sites.decisions import edges_of, numbers_in
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.kinds import (
     ANEW,

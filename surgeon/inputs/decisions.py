@@ -35,10 +35,10 @@ def _stored(holder: GraphProto | FunctionProto) -> Iterable[TensorProto]:
     return holder.initializer if isinstance(holder, GraphProto) else ()
 
 
-def edges_of(model: ModelProto) -> list[float]:
+def edges_of(model: ModelProto, *, solved: bool = True) -> list[float]:
     """What inputs have to be for what a model compares, or keeps within bounds, to be what it is compared with.
 
-    Sums and products with constants on the way are solved: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
+    solved: also behind sums and products with constants: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
     """
     found: dict[float, None] = {}
     for holder in holders(model):
@@ -47,7 +47,7 @@ def edges_of(model: ModelProto) -> list[float]:
         makers = {name: node for node in holder.node for name in node.output if name}
         for node in holder.node:
             for tensor, wanted in _wanted(node, known):
-                for number in _back(tensor, wanted, known, makers.get, _FURTHEST):
+                for number in _back(tensor, wanted, known, makers.get, _FURTHEST, solved=solved):
                     if isfinite(number) and len(found) < MOST_EDGES:
                         found[number] = None
     return list(found)
@@ -75,6 +75,8 @@ def _back(
     known: Mapping[str, TensorProto],
     maker: Callable[[str], NodeProto | None],
     left: int,
+    *,
+    solved: bool,
 ) -> Iterator[float]:
     """What a tensor has to be, and what those have to be that it is computed from with constants."""
     yield from numbers
@@ -84,16 +86,19 @@ def _back(
     op, reads = likened_node(node), list(node.input)
     free = [slot for slot, name in enumerate(reads) if name not in known]
     if op.family and len(free) == 1 and len(reads) == len(op.signs):
+        if not solved:
+            return
         (slot,) = free
         beside = [(op.signs[at], _listed(known[name])) for at, name in enumerate(reads) if at != slot]
         if all(len(held) == 1 for _, held in beside):
             told = [(sign, held[0]) for sign, held in beside]
-            solved = [_solved(number, op.family, op.signs[slot], told) for number in numbers]
-            yield from _back(reads[slot], [one for one in solved if one is not None], known, maker, left - 1)
+            found = [_solved(number, op.family, op.signs[slot], told) for number in numbers]
+            inner = [one for one in found if one is not None]
+            yield from _back(reads[slot], inner, known, maker, left - 1, solved=solved)
     elif op.moves or op.carries or op.regroups:
         slots = [slot for slot in free if slot in (op.moves or op.carries or (0,))]
         for slot in slots[:_BETWEEN_NODES]:
-            yield from _back(reads[slot], numbers, known, maker, left - 1)
+            yield from _back(reads[slot], numbers, known, maker, left - 1, solved=solved)
 
 
 def _solved(number: float, family: str, sign: int, others: Iterable[tuple[int, float]]) -> float | None:
