@@ -90,7 +90,10 @@ class Checks:
 
     def _inspect(self, written: Written) -> None:
         """Hold what was written against the original; raises _AtFault where it is wrong."""
-        if self.check == "none" or not self.run.sites:
+        if self.check == "none":
+            return
+        self._ask_runtime(written)
+        if not self.run.sites:
             return
         self._say("check")
         with self.clock.phase("check"):
@@ -102,6 +105,17 @@ class Checks:
                 raise _AtFault
             if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.require_proof:
                 self._give_up()
+
+    def _ask_runtime(self, written: Written) -> None:
+        """Note what keeps ONNX Runtime from loading both models: the check of whole models tells it by itself."""
+        if self.check != "sites":
+            return
+        from surgeon.rewriting.loading import refusal  # not at the top: a run without a check is spared its weight
+
+        with self.clock.phase("check"):
+            self.report.refused = refusal(
+                self.run.model, self.original, written, self.report.target, self.report.ep, self.options
+            )
 
     def _look(self, written: Written, *, layers: bool = False) -> "_Look":
         """Hold a model against the original: is it valid, and where that is asked for, does it answer the same.

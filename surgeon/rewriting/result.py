@@ -232,6 +232,7 @@ class Report(Displayed):
         edited: what that edit did before the rules ran, None where none was asked for.
         unused: those of the patterns of node names (`only`, `skip`) that fit no node.
         dims: sizes of free dimensions that the proofs were asked to hold to, by name.
+        refused: why ONNX Runtime loads neither the original nor the result, "" where it loads one or was not asked.
 
     Examples:
         >>> import surgeon
@@ -260,6 +261,7 @@ class Report(Displayed):
     edited: "EditReport | None" = None
     unused: tuple[str, ...] = ()
     dims: dict[str, int] = field(default_factory=dict)
+    refused: str = ""
 
     @property
     def outcome(self) -> str:
@@ -347,6 +349,7 @@ class Report(Displayed):
             "not_upgraded": self.not_upgraded,
             **({"unused": list(self.unused)} if self.unused else {}),
             **({"dims": self.dims} if self.dims else {}),
+            **({"refused": self.refused} if self.refused else {}),
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],

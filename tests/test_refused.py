@@ -1,0 +1,70 @@
+"""Models that ONNX Runtime does not load: a rewrite of one says so, whatever the proofs of its sites say."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+import surgeon
+from surgeon.telling.misses import remarks
+from surgeon.testing import parse
+from tests.command_line import run
+
+GELU = "d = Div(x, r) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, h)"
+HEAD = "(float[n, 8] x, int64[n, 8] i, bfloat16[n, 8] b)"
+WEIGHTS = "<float h = {0.5}, float one = {1}, float r = {1.4142135}>"
+OTHERS = {
+    "an op that is not there": ("float z", "z = NoSuchOp(x)", "NoSuchOp"),
+    "an op of a newer opset": ("float z", "z = Gelu(x)", "Gelu"),
+    "a dtype without a kernel": ("bfloat16[n, 8] z", "z = Tanh(b)", "Could not find an implementation for Tanh"),
+    "dtypes that clash": ("float[n, 8] z", "z = Add(x, i)", "bound to different types"),
+    "a placeholder": ("float[n, 8] z", "z = acme.Snake(x)", 'an implementation, @surgeon.implements("acme::Snake")'),
+}
+
+
+def model(output: str, body: str) -> onnx.ModelProto:
+    """A model with a GELU, and a node beside it."""
+    imports, made = '"": 18, "acme": 1', f"(float[n, 8] y, {output})"
+    return parse(f"<ir_version: 9, opset_import: [{imports}]> g {HEAD} => {made} {WEIGHTS} {{ {GELU} {body} }}")
+
+
+@pytest.mark.parametrize("case", OTHERS)
+@pytest.mark.parametrize("rule", ["gelu", "quick_gelu"])
+def test_why_a_model_is_not_loaded_is_told(case: str, rule: str) -> None:
+    """Beside proofs of sites, which run, and where nothing matches."""
+    output, body, why = OTHERS[case]
+    _, report = surgeon.rewrite(model(output, body), rule)
+    assert report.outcome == ("proved" if report.count("gelu") else "unchanged")
+    assert report.refused.startswith("ONNX Runtime loads neither the original nor what is made of it: ")
+    assert why in report.refused
+    assert report.to_dict()["refused"] == report.refused
+    (told,) = remarks(report)
+    assert told == f"{report.refused}; surgeon check IN says what to do"
+
+
+def test_the_command_line_says_it(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(model(*OTHERS["an op that is not there"][:2]), path)
+    found = run("rewrite", str(path), str(tmp_path / "out.onnx"), "--rules", "gelu")
+    assert "ONNX Runtime loads neither the original nor what is made of it" in found.stdout
+    assert f"surgeon check {path} says what to do" in found.stdout
+    quiet = run("rewrite", str(path), str(tmp_path / "out.onnx"), "--rules", "gelu", "--quiet")
+    assert "NoSuchOp" in quiet.stderr
+
+
+def test_where_it_loads_nothing_is_told() -> None:
+    """Nor where a rule takes out what kept it from that, nor where something else is to run it."""
+    output, body, _ = OTHERS["a placeholder"]
+
+    def pattern(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+        return g.op("acme::Snake", x)
+
+    @surgeon.rule(patterns=[pattern], target="any")
+    def snake(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+        """Write it as its sine."""
+        return g.sin(x)
+
+    assert surgeon.rewrite(model(output, body), snake)[1].refused == ""
+    assert surgeon.rewrite(model("float[n, 8] z", "z = Sin(x)"), "gelu")[1].refused == ""
+    assert surgeon.rewrite(model(output, body), "gelu", target="tensorrt")[1].refused == ""
+    assert surgeon.rewrite(model(output, body), "gelu", check="none")[1].refused == ""
