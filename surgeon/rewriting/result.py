@@ -232,6 +232,7 @@ class Report(Displayed):
         edited: what that edit did before the rules ran, None where none was asked for.
         unused: those of the patterns of node names (`only`, `skip`) that fit no node.
         dims: sizes of free dimensions that the proofs were asked to hold to, by name.
+        misstated: of which node the file states a shape that it does not make, "" where of none.
         refused: why ONNX Runtime loads neither the original nor the result, "" where it loads one or was not asked.
 
     Examples:
@@ -261,6 +262,7 @@ class Report(Displayed):
     edited: "EditReport | None" = None
     unused: tuple[str, ...] = ()
     dims: dict[str, int] = field(default_factory=dict)
+    misstated: str = ""
     refused: str = ""
 
     @property
@@ -349,7 +351,7 @@ class Report(Displayed):
             "not_upgraded": self.not_upgraded,
             **({"unused": list(self.unused)} if self.unused else {}),
             **({"dims": self.dims} if self.dims else {}),
-            **({"refused": self.refused} if self.refused else {}),
+            **{name: told for name in ("misstated", "refused") if (told := getattr(self, name))},
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],

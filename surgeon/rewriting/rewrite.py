@@ -28,6 +28,7 @@ from surgeon.rules.catalogue import flat, resolve, resolve_with_tails
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.inline import inline_rules
 from surgeon.rules.rule import Rule
+from surgeon.shapes.misstated import misstated
 
 if TYPE_CHECKING:
     from surgeon.upgrading.result import Upgrade
@@ -156,7 +157,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         report.tails, report.edited, report.unused = tuple(tails), edited, over.unused
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
-        report.dims = dict(settings.options.dims)
+        report.dims, report.misstated = dict(settings.options.dims), misstated(run.index).told
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
         check_expected(report, settings.expect)

@@ -11,6 +11,7 @@ from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.replay import Replay
 from surgeon.rewriting.result import Site, regions
 from surgeon.rules.rule import Rule
+from surgeon.shapes.misstated import misstated
 
 
 class Clock:
@@ -34,13 +35,17 @@ class Clock:
 
 
 def indexed(model: Model) -> Index:
-    """The index of a model; raises GraphError or ModelFileError for one that cannot be rewritten."""
+    """The index of a model, shapes that it states wrong left out.
+
+    Raises GraphError or ModelFileError for one that cannot be rewritten.
+    """
     try:
         index = Index(model)
         index.check()
     except (AttributeError, TypeError, ValueError):
         model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
         raise
+    misstated(index)
     return index
 
 

@@ -44,6 +44,10 @@ class Stated:
         """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
 
+    def distrust(self) -> None:
+        """Believe no shape any more that the main graph states, but those of its inputs."""
+        self._is_stale = True
+
     def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
         key = id(home.proto)

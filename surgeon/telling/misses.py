@@ -61,6 +61,8 @@ def told_lines(report: Report, *, verbose: bool = False) -> list[str]:
 def remarks(report: Report) -> list[str]:
     """What did not come to pass as it was asked for, and why nothing loads the model, a clause each."""
     told = [f"not upgraded: {report.not_upgraded}"] if report.not_upgraded else []
+    if report.misstated:
+        told.append(report.misstated)
     if report.refused:
         told.append(f"{report.refused}; surgeon check {report.source or 'IN'} says what to do")
     return told + [f"{pattern!r} of --only and --skip fits the name of no node" for pattern in report.unused]

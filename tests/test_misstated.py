@@ -1,0 +1,64 @@
+"""Shapes that a file states and its nodes do not make: no rule goes by them, and the report says where they are."""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import surgeon
+from surgeon.telling.misses import remarks
+from surgeon.testing import parse
+
+BELIEVED = "; no shape that the file states of inner tensors is believed"
+CASES = {
+    "a slice of what is stated": (
+        "(float[n, 4] x) => (float[n, k] y) <float[n, 3] r, int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}>",
+        "r = Relu(x) t = Slice(r, s, e, a) y = Tanh(t)",
+        "Relu at r: the graph states the shape [n, 3], and the node makes [n, 4]",
+    ),
+    "one behind another": (
+        "(float[n, 4] x) => (float[n, k] y) <float[n, 3] r, float[n, 3] q, int64[1] s = {0}, int64[1] e = {3}, "
+        "int64[1] a = {1}>",
+        "r = Relu(x) q = Sin(r) t = Slice(q, s, e, a) y = Tanh(t)",
+        "Relu at r: the graph states the shape [n, 3], and the node makes [n, 4]",
+    ),
+    "an output": (
+        "(float[n, 4] x) => (float[n, 3] r, float[n, k] y) <int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}>",
+        "r = Relu(x) t = Slice(r, s, e, a) y = Tanh(t)",
+        "Relu at r: the graph states the shape [n, 3], and the node makes [n, 4]",
+    ),
+    "a batch of before": (
+        "(float[6, 4] x) => (float[m, 2] y) <float[2, 4] r, int64[2] t = {2, 4}, int64[2] e = {-1, 2}>",
+        "r = Relu(x) q = Reshape(r, e) y = Tanh(q)",
+        "Relu at r: the graph states the shape [2, 4], and the node makes [6, 4]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_rule_goes_by_a_shape_that_is_stated_wrong(case: str) -> None:
+    head, body, told = CASES[case]
+    model = parse(f'<ir_version: 9, opset_import: ["": 18]> g {head} {{ {body} }}')
+    made, report = surgeon.rewrite(model, "cleanup")
+    assert report.misstated == told + BELIEVED
+    assert report.misstated in remarks(report)
+    assert report.to_dict()["misstated"] == report.misstated
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    answers = [ort.InferenceSession(one.SerializeToString()).run(["y"], {"x": x})[0] for one in (model, made)]
+    np.testing.assert_array_equal(*answers)
+
+
+def test_a_slice_goes_where_what_is_stated_is_so() -> None:
+    head = CASES["a slice of what is stated"][0].replace("float[n, 4] x", "float[n, 3] x")
+    model = parse(f'<ir_version: 9, opset_import: ["": 18]> g {head} {{ {CASES["a slice of what is stated"][1]} }}')
+    _, report = surgeon.rewrite(model, "cleanup")
+    assert (report.misstated, report.count("no_op_slice"), "misstated" in report.to_dict()) == ("", 1, False)
+
+
+def test_what_is_told_by_a_statement_alone_is_believed() -> None:
+    """Of an op that nobody knows."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "acme": 1]>
+        g (float[n, 4] x) => (float[n, k] y) <float[n, 3] r, int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}>
+        { r = acme.Cut(x) t = Slice(r, s, e, a) y = Tanh(t) }""")
+    _, report = surgeon.rewrite(model, "cleanup", check="none")
+    assert (report.misstated, report.count("no_op_slice")) == ("", 1)
