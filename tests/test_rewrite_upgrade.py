@@ -18,6 +18,8 @@ from tests.test_what_helps import hard_swishes, text_of
 
 OLD_MEAN = "r = ReduceMean <axes = [1]> (x)"  # an attribute that becomes an input at opset 18
 FLAT = "s = Softmax <axis = 0> (x)"  # over all axes from there on before opset 13, over one since
+CEILED = """k = Constant <value_ints = [1]> () u = Unsqueeze(x, k)
+    c = AveragePool <kernel_shape = [3], strides = [2], ceil_mode = 1> (u)"""  # one window less from opset 19 on
 SWISH = ["HardSwish"] * 3
 
 
@@ -69,16 +71,26 @@ def test_without_it_nothing_is_raised(tmp_path: Path) -> None:
     assert out.read_bytes() == path.read_bytes()
 
 
-def test_auto_takes_the_least_opset_that_brings_more(tmp_path: Path) -> None:
-    """HardSwish waits for 14, Gelu for 20; what the second would bring is still told."""
+def test_auto_takes_the_opset_with_which_all_fire_that_wait(tmp_path: Path) -> None:
+    """HardSwish waits for 14, Gelu for 20; with 14 alone what the second would bring is still told."""
     gelu = EXACT.format(i="g", x="x", y="z")
     report, out = rewritten(hard_swishes(tmp_path, more=gelu), "hard_swish,gelu:gelu", target="onnx")
+    assert opset_of(out) == 20
+    assert report.counts == {"hard_swish": 3, "gelu": 1}
+    assert "more with opset" not in text_of(report)
+    report, out = rewritten(hard_swishes(tmp_path, more=gelu), "hard_swish,gelu:gelu", 14, target="onnx")
     assert opset_of(out) == 14
     assert report.counts == {"hard_swish": 3, "gelu": 0}
     assert "1 gelu more with opset 20: add --upgrade 20," in text_of(report)
-    report, out = rewritten(hard_swishes(tmp_path, more=gelu), "hard_swish,gelu:gelu", 20, target="onnx")
-    assert opset_of(out) == 20
-    assert report.counts == {"hard_swish": 3, "gelu": 1}
+
+
+def test_auto_takes_an_older_opset_where_the_newest_would_change_a_node(tmp_path: Path) -> None:
+    """What that node is, is told."""
+    gelu = EXACT.format(i="g", x="x", y="z")
+    report, out = rewritten(hard_swishes(tmp_path, more=f"{gelu} {CEILED}"), "hard_swish,gelu:gelu", target="onnx")
+    assert (opset_of(out), report.counts) == (14, {"hard_swish": 3, "gelu": 0})
+    assert report.not_upgraded.startswith("to opset 20: Opset 20 would change what one node does: ")
+    assert "not upgraded: to opset 20: " in text_of(report)
 
 
 def test_an_opset_alone_is_written_too(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def main() -> None:
     default="none",
     show_default=True,
     metavar="auto|N",
-    help="Raise the opset first, where every node keeps its meaning: to N, or to the least with which rules fire more.",
+    help="Raise the opset first, where every node keeps its meaning: to N, or to the least at which all rules fire.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Say of every rule what kept it from firing.")
 @writing("sites", "model", "both", "none")

@@ -82,9 +82,10 @@ def rewrite(
         external_data: what becomes of data files: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
         expect: how often rules must fire, by name, for the model to be written.
-        upgrade: an opset of ai.onnx to raise the model to first, or "auto" for the least one with which rules fire
-            more. Where a node would change its meaning, or the whole model answers otherwise (it is run, unless `check`
-            is "none"), the rules run over the model as it is, and the report says why (`Report.not_upgraded`).
+        upgrade: an opset of ai.onnx to raise the model to first, or "auto" for the least one with which all rules
+            fire that wait for one. Where a node would change its meaning, or the whole model answers otherwise (it is
+            run, unless `check` is "none"), an older one is taken, or the rules run over the model as it is, and the
+            report says why (`Report.not_upgraded`).
         options: seeds, sizes, tolerances and limits of the checks.
         progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
@@ -235,29 +236,30 @@ def _attempt(
     """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
     if settings.upgrade == "none":
         return _Rewritten.over(model, original, selection, settings, clock), ""
-    plain: _Rewritten | None = None
     if isinstance(settings.upgrade, int):
-        opset = settings.upgrade
+        plain, opsets = None, [settings.upgrade]
     else:
         plain = _Rewritten.over(model, original, selection, settings, clock)
-        opset = next(iter(plain.run.driver.waiting), 0)
-        if not opset:
-            return plain, "no rule would fire more often with a newer opset"
+        opsets = sorted(plain.run.driver.waiting, reverse=True)  # with the newest all fire that wait
     from surgeon.upgrading.raised import raised  # not at the top: few rewrites upgrade
 
     options = None if settings.check == "none" or settings.dry_run else settings.options
-    try:
-        with clock.phase("upgrade"):
-            made = stack.enter_context(
-                raised(original, opset, settings.output, options=options, require_proof=settings.require_proof)
-            )
-    except (CheckFailed, GraphError) as error:
-        why = str(error).rstrip(".").removesuffix("; nothing was written")
-        return plain or _Rewritten.over(model, original, selection, settings, clock), why
-    better = replace(_Rewritten.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
-    if plain is not None and not _gains(plain.run, better.run, plain.run.driver.waiting[opset]):
-        return plain, f"no rule fires more often with opset {opset}"
-    return better, ""
+    why, told = "no rule would fire more often with a newer opset", ""
+    for opset in opsets:
+        try:
+            with clock.phase("upgrade"):
+                made = stack.enter_context(
+                    raised(original, opset, settings.output, options=options, require_proof=settings.require_proof)
+                )
+        except (CheckFailed, GraphError) as error:
+            why = str(error).rstrip(".").removesuffix("; nothing was written")
+        else:
+            better = replace(_Rewritten.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
+            if plain is None or _gains(plain.run, better.run, plain.run.driver.waiting[opset]):
+                return better, told
+            why = f"no rule fires more often with opset {opset}"
+        told = told or f"to opset {opset}: {why}"
+    return plain or _Rewritten.over(model, original, selection, settings, clock), why
 
 
 def _gains(plain: RuleRun, better: RuleRun, rules: Iterable[str]) -> bool:

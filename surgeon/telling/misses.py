@@ -77,8 +77,8 @@ def help_line(report: Report) -> str:
         f"{' and '.join(f'{count:,} {rule}' for rule, count in rules.items())} more with opset {opset}"
         for opset, rules in waiting.items()
     )
-    best = max(waiting, key=lambda opset: sum(waiting[opset].values()))
-    again = "auto" if best == min(waiting) and report.upgrade is None else best
+    best = max(waiting)
+    again = "auto" if report.upgrade is None else best
     return f"{told}: add --upgrade {again}, or surgeon upgrade IN OUT --opset {best}"
 
 
