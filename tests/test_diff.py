@@ -488,3 +488,55 @@ def test_what_is_listed_twice_and_what_has_a_default():
     assert ("interface", "inputs with a default, in one model alone: none → k", 1) in told(
         surgeon.diff(fixed, free)
     )
+
+
+def told_fields(model):
+    """Give a model all that can be told of one."""
+    model.ir_version, model.model_version = 10, 3
+    model.producer_name, model.producer_version, model.domain, model.doc_string = "torch", "2", "d", "of it"
+    helper.set_model_props(model, {"author": "x" * 50})
+    model.graph.name, model.graph.doc_string = "other", "of the graph"
+    model.graph.metadata_props.add(key="ns", value="a")
+    model.graph.input[0].doc_string = "of the input"
+    model.graph.output[0].metadata_props.add(key="ns", value="b")
+    for node in model.graph.node:
+        node.metadata_props.add(key="trace", value=node.op_type)
+    model.graph.node[0].doc_string = "of the node"
+    model.functions[0].doc_string = "of the function"
+    model.functions[0].node[0].doc_string = "of a node of it"
+
+
+def test_what_models_tell_of_themselves_is_no_difference_and_told(tmp_path):
+    text = """<ir_version: 9, opset_import: ["": 18, "acme": 1]>
+        g (float[n] x) => (float[n] y) { t = acme.twice(x) y = Tanh(t) }
+        <domain: "acme", opset_import: ["": 18]> twice (a) => (b) { b = Add(a, a) }"""
+    one, other = parse(text), parse(text)
+    told_fields(other)
+    found = surgeon.diff(one, other)
+    assert (found.differs, found.changes, found.same) == (False, [], 3)
+    assert found.told == [
+        "ir_version: '9' → '10'",
+        "producer_name: nothing → 'torch'",
+        "producer_version: nothing → '2'",
+        "domain: nothing → 'd'",
+        "model_version: nothing → '3'",
+        "doc_string: nothing → 'of it'",
+        f"metadata author: nothing → '{'x' * 40}…'",
+        "graph name: 'g' → 'other'",
+        "graph: doc_string: nothing → 'of the graph'",
+        "graph: metadata ns: nothing → 'a'",
+        "input x: doc_string: nothing → 'of the input'",
+        "output y: metadata ns: nothing → 'b'",
+        "function acme::twice: doc_string: nothing → 'of the function'",
+        "doc_string of 2 nodes",
+        "metadata trace of 2 nodes",
+    ]
+    assert surgeon.diff(other, other).told == []
+    for name, model in (("a", one), ("b", other)):
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    shown = run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--report", tmp_path / "d.html")
+    assert shown.exit_code == 0
+    assert "differs    nothing but what they tell of themselves\ntold       ir_version: '9' → '10'\n" in shown.output
+    page = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert "Nothing but what they tell of themselves differs." in page
+    assert "metadata trace of 2 nodes" in page

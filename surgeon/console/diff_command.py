@@ -27,9 +27,10 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
     """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
 
     Nodes are matched by what they are and what is around them, not by their names; what differs alike in many sites is
-    told once.  Nothing is run: whether both compute the same is for surgeon compare.  What models say of themselves
-    (metadata, producer, IR version) and of the shapes of inner tensors is not looked at.  Exit codes: 0 no difference
-    but names, 1 a difference, 2 bad input.  Example: surgeon diff before.onnx after.onnx
+    told once.  Nothing is run: whether both compute the same is for surgeon compare.  What models tell of themselves
+    (metadata, doc strings, producer, IR version) comes last and is no difference; what they state of the shapes of
+    inner tensors is not looked at.  Exit codes: 0 no difference but names and what is told, 1 a difference, 2 bad
+    input.  Example: surgeon diff before.onnx after.onnx
     """
     from surgeon.differing.diff import diff as run
 
@@ -43,7 +44,7 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
 def print_diff(found: "ModelDiff", stream: TextIO) -> None:
     """Print what differs, a line each, and how much is the same."""
     from surgeon.listing import and_more
-    from surgeon.telling.diffs import change_words, same_words
+    from surgeon.telling.diffs import change_words, nothing_words, same_words
 
     line = titled(console_for(stream), 11)
     line("same", same_words(found))
@@ -55,5 +56,9 @@ def print_diff(found: "ModelDiff", stream: TextIO) -> None:
     if more:
         line("", f"{more} (--json has all)")
     if not found.differs:
-        line("differs", "nothing but names" if found.renamed else "nothing")
+        line("differs", nothing_words(found))
+    for place, told in enumerate(found.told[:MOST]):
+        line("" if place else "told", clean(told))
+    if more := and_more(len(found.told) - MOST).lstrip():
+        line("", f"{more} (--json has all)")
     line("time", seconds_text(found.seconds))

@@ -8,6 +8,7 @@ import onnx
 from surgeon.differing.pairing import Pairing
 from surgeon.differing.result import ChangeKind, ModelChange
 from surgeon.differing.side import GIVEN, LEFT_OUT, MADE, STORED, GraphSide, Read, ends_of
+from surgeon.differing.told import told_of_nodes
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.file.sameness import Contents
 from surgeon.grouping import grouped
@@ -27,7 +28,10 @@ Site = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class GraphChanges:
-    """The changes of one graph, and how many of its nodes are the same in both."""
+    """The changes of one graph, and how many of its nodes are the same in both.
+
+    told: of how many nodes that stand for each other a doc string, or a key of their metadata, is another.
+    """
 
     def __init__(self, one: GraphSide, other: GraphSide, contents: tuple[Contents, Contents], scope: str) -> None:
         self.pairing = Pairing(one, other)
@@ -39,6 +43,7 @@ class GraphChanges:
             for side, done in ((one, self.pairing.to), (other, self.pairing.back))
         ]
         self._found: dict[tuple[ChangeKind, str, tuple[str, ...], tuple[str, ...]], list[Site]] = defaultdict(list)
+        self.told = Counter[str]()
         self._pairs()
         self._handed_on()
         self._regions()
@@ -57,6 +62,7 @@ class GraphChanges:
     def _pairs(self) -> None:
         """What differs in nodes that stand for each other."""
         for at, to in self.pairing.to.items():
+            self.told.update(told_of_nodes(self.one.nodes[at], self.other.nodes[to]))
             before = self._notes
             self._attributes(at, to)
             self._inputs(at, to)

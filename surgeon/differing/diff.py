@@ -1,6 +1,7 @@
 """The one function that says how two models differ."""
 
 import time
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from onnx import FunctionProto
@@ -9,6 +10,7 @@ from surgeon.differing.changes import GraphChanges, merged
 from surgeon.differing.header import of_functions, of_header
 from surgeon.differing.result import ModelChange, ModelDiff
 from surgeon.differing.side import GraphSide, ends_of
+from surgeon.differing.told import lines_of_nodes, told_of
 from surgeon.file.model import Model
 from surgeon.file.sameness import Contents
 from surgeon.file.source import Source, as_written, label
@@ -28,7 +30,7 @@ def diff(first: Source, second: Source) -> ModelDiff:
         second: the same.
 
     Returns:
-        What differs, equal changes once; names alone are no difference.
+        What differs, equal changes once; names alone are no difference, nor is what models tell of themselves (`told`).
 
     Raises:
         ModelFileError: a file cannot be read.
@@ -50,6 +52,7 @@ def diff(first: Source, second: Source) -> ModelDiff:
             for held in contents:
                 held.close()
         changes = [*of_header(one.skeleton, other.skeleton), *found.changes]
+        told = [*told_of(one.skeleton, other.skeleton), *lines_of_nodes(found.told)]
     return ModelDiff(
         first=label(first),
         second=label(second),
@@ -57,6 +60,7 @@ def diff(first: Source, second: Source) -> ModelDiff:
         same=found.same,
         renamed=found.renamed,
         changes=merged(changes),
+        told=told,
         seconds=time.perf_counter() - started,
     )
 
@@ -69,6 +73,7 @@ class _ModelChanges:
         self._bodies = tuple(_bodies(index) for index in (one, other))
         self.changes: list[ModelChange] = []
         self.same = self.renamed = 0
+        self.told = Counter[str]()
         self.nodes = (_count(one), _count(other))
         self._compare(one.main, other.main)
         theirs = {_key(scope): scope for scope in other.functions}
@@ -90,6 +95,7 @@ class _ModelChanges:
             ]
             found = GraphChanges(sides[0], sides[1], self._contents, scopes[0].label)
             self.changes += found.changes
+            self.told.update(found.told)
             self.same, self.renamed = self.same + found.same, self.renamed + found.renamed
             if scopes[0].bodies and scopes[1].bodies:
                 numbers = {at: at for at in found.pairing.to}, found.pairing.back

@@ -59,6 +59,8 @@ class ModelDiff(Displayed):
         same: how many of them stand for each other and are the same, names apart.
         renamed: how many of these are called otherwise.
         changes: what differs, equal changes once.
+        told: what differs in what they tell of themselves (producer, IR version, doc strings, metadata), a line each;
+            it changes nothing that they compute.
         seconds: how long it took.
 
     Examples:
@@ -74,11 +76,12 @@ class ModelDiff(Displayed):
     same: int = 0
     renamed: int = 0
     changes: list[ModelChange] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
     def differs(self) -> bool:
-        """Whether anything does but names."""
+        """Whether anything does but names and what is told."""
         return bool(self.changes)
 
     def of(self, kind: ChangeKind) -> Iterator[ModelChange]:
@@ -87,7 +90,7 @@ class ModelDiff(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON can hold it."""
-        return as_json(self, "first second differs nodes same renamed changes seconds")
+        return as_json(self, "first second differs nodes same renamed changes told seconds")
 
     def __repr__(self) -> str:
         return f"<ModelDiff {self.same} nodes are the same; {len(self.changes)} changes>"

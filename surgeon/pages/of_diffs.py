@@ -6,7 +6,7 @@ from surgeon.differing.result import ModelChange, ModelDiff
 from surgeon.listing import first_of
 from surgeon.pages.bodies import shows
 from surgeon.pages.parts import Content, Markup, Paper, code, element, facts, fold, joined, listed, section, table
-from surgeon.telling.diffs import same_words
+from surgeon.telling.diffs import nothing_words, same_words
 from surgeon.telling.numbers import seconds_text
 
 FEW = 200  # sites that are listed
@@ -27,9 +27,10 @@ def of_diff(found: ModelDiff, _: Paper) -> Markup:
     ]
     rows = [(change.kind, change.count, code(change.what), change.scope or "main graph") for change in found.changes]
     sites = [_of_change(change) for change in found.changes if change.sites]
-    same = "" if found.differs else element("p", "Nothing differs but names." if found.renamed else "Nothing differs.")
+    same = "" if found.differs else element("p", f"{nothing_words(found).capitalize()} differs.")
+    told = listed(found.told) if found.told else ""
     changes = table(("about", "times", "what", "where"), rows, "What differs")
-    return joined((facts(head), same, section("What differs", changes), section("Sites", sites)))
+    return joined((facts(head), same, section("What differs", changes), section("Sites", sites), section("Told", told)))
 
 
 def _of_change(change: ModelChange) -> Markup:

@@ -12,6 +12,12 @@ def same_words(found: ModelDiff) -> str:
     return f"{found.same:,} of {found.nodes[0]:,} and {found.nodes[1]:,} nodes{names}"
 
 
+def nothing_words(found: ModelDiff) -> str:
+    """What differs between models that compute the same."""
+    others = [*(["names"] if found.renamed else []), *(["what they tell of themselves"] if found.told else [])]
+    return f"nothing but {' and '.join(others)}" if others else "nothing"
+
+
 def change_words(change: ModelChange) -> str:
     """A change in one line: how often, what, and where."""
     times = f"{change.count:,} × " if change.count > 1 else ""
