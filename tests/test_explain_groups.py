@@ -37,6 +37,17 @@ def test_alone_it_has_nothing_to_fire_at() -> None:
     assert (alone.fires, alone.misses[0].reason) == ([], "there is no com.microsoft::FastGelu in the model")
 
 
+def test_how_often_a_rule_fires_is_told_as_a_rewrite_counts_it() -> None:
+    """Of what hangs together a rule may do several, at one site; the other report says how often."""
+    turns = "<perm = [1, 2, 3, 0]>"
+    model = graph(f"a = Transpose{turns}(x) b = Transpose{turns}(a) y = Transpose{turns}(b)",
+                  "(float[1, 2, 3, 4] x) => (float[4, 1, 2, 3] y)", "", opset(17))
+    told = explanations(model, "one_transpose")
+    assert surgeon.rewrite(model, "one_transpose")[1].count("one_transpose") == 2
+    assert (told[0].times, len(told[0].fires), told[0].to_dict()["times"]) == (2, 1, 2)
+    assert str(told).startswith("one_transpose fires 2 times at 1 site (")
+
+
 @pytest.mark.parametrize("node", ["q", "t", "m", "y"])
 def test_nodes_are_followed_to_what_stands_for_them(node: str) -> None:
     told = explanations(MODEL, f"{FIRST},{SECOND}", node=node)

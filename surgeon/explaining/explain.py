@@ -53,12 +53,14 @@ ALIKE = 2  # letters by which the length of a name that is offered for an unknow
 class Explanation(Displayed):
     """What stands against one rule in one model.
 
-    fires: (scope, node) of the sites where it fires.  misses: nearest first.  more: how many different ones are left
+    fires: (scope, node) of the sites where it fires.  times: how often it does, as a rewrite counts it: more than once
+    at a site where what it does there hangs together.  misses: nearest first.  more: how many different ones are left
     out.  taken_by: other rules that fire at the node that was asked for.
     """
 
     rule: str
     fires: list[tuple[str, str]] = field(default_factory=list)
+    times: int = 0
     misses: list[Mismatch] = field(default_factory=list)
     more: int = 0
     taken_by: tuple[str, ...] = ()
@@ -68,6 +70,7 @@ class Explanation(Displayed):
         return {
             "rule": self.rule,
             "fires": [{"scope": scope, "node": node} for scope, node in self.fires],
+            "times": self.times,
             "misses": [miss.to_dict() for miss in self.misses],
             "more": self.more,
             "taken_by": list(self.taken_by),
@@ -226,6 +229,7 @@ def _of_rule(run: RuleRun, rule: Rule, turned: Turned, followed: _Followed | Non
         sites = [site for site in run.sites if rule.name in site.fired]
     found.fires = [(site.scope, site.root) for site in sites]
     found.fires += [(match.scope.label, match.root.label) for match in fires]
+    found.times = sum(site.fired.get(rule.name, 1) for site in sites) + len(fires)
     absent = (turned.told(miss) for miss in lacking(run.index, rule, run.target))
     if followed is not None:
         told = [] if found.fires else list(work.at(followed.now))

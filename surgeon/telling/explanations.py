@@ -66,7 +66,12 @@ def _weight(found: Explanation) -> float:
 
 def _fires_line(found: Explanation) -> str:
     names = first_of([name for _, name in found.fires], SHOWN)
-    return f"  {found.rule}: {counted(len(found.fires), 'site')} ({names})"
+    return f"  {found.rule}: {_times(found)}{counted(len(found.fires), 'site')} ({names})"
+
+
+def _times(found: Explanation) -> str:
+    """How often a rule fires, before at how many sites, where these are fewer."""
+    return f"{found.times:,} times at " if found.times > len(found.fires) else ""
 
 
 def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
@@ -89,7 +94,7 @@ def explanation_title(found: Explanation, node: str | None) -> str:
     if node is not None:
         return f"{found.rule} fires{asked}"
     names = first_of([name for _, name in found.fires], SHOWN)
-    title = f"{found.rule} fires at {counted(count, 'site')} ({names})"
+    title = f"{found.rule} fires {_times(found) or 'at '}{counted(count, 'site')} ({names})"
     return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
 
 
