@@ -27,6 +27,22 @@ CASES = {
         "r = Relu(x) t = Slice(r, s, e, a) y = Tanh(t)",
         "Relu at r: the graph states the shape [n, 3], and the node makes [n, 4]",
     ),
+    "a size of another name": (
+        "(float[n, m] x) => (float[a, b] y) <float[n, n] r, int64[1] s = {0}, int64[1] c = {1}>",
+        "r = Relu(x) h = Shape <start = 0, end = 1> (x) t = Slice(r, s, h, c) y = Tanh(t)",
+        "Relu at r: the graph states the shape [n, n], and the node makes [n, m]",
+    ),
+    "in a body": (
+        "(float[n, 4] x) => (float[n, b] y) <int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}, bool c = {1}>",
+        """y = If(c) <then_branch = yes () => (float[n, 3] t) <float[n, 3] r> { r = Relu(x) t = Slice(r, s, e, a) },
+            else_branch = no () => (float[n, 4] u) { u = Tanh(x) }>""",
+        "Relu at r: the graph states the shape [n, 3], and the node makes [n, 4]",
+    ),
+    "a batch of before that is free now": (
+        "(float[n, 4] x) => (float[m, 4] y) <float[2, 4] r, int64[1] s = {0}, int64[1] e = {2}, int64[1] a = {0}>",
+        "r = Relu(x) t = Slice(r, s, e, a) y = Tanh(t)",
+        "Relu at r: the graph states the shape [2, 4], and the node makes [n, 4]",
+    ),
     "a batch of before": (
         "(float[6, 4] x) => (float[m, 2] y) <float[2, 4] r, int64[2] t = {2, 4}, int64[2] e = {-1, 2}>",
         "r = Relu(x) q = Reshape(r, e) y = Tanh(q)",
@@ -53,6 +69,13 @@ def test_a_slice_goes_where_what_is_stated_is_so() -> None:
     model = parse(f'<ir_version: 9, opset_import: ["": 18]> g {head} {{ {CASES["a slice of what is stated"][1]} }}')
     _, report = surgeon.rewrite(model, "cleanup")
     assert (report.misstated, report.count("no_op_slice"), "misstated" in report.to_dict()) == ("", 1, False)
+
+
+def test_names_that_no_input_has_contradict_nothing() -> None:
+    """An exporter's own names, and sizes that are the same however they are written."""
+    head = "(float[n, m] x) => (float[u0, s1] y) <float[s0, s1] r, float[m, n] q>"
+    model = parse(f'<ir_version: 9, opset_import: ["": 18]> g {head} {{ r = Relu(x) q = Transpose(x) y = Tanh(r) }}')
+    assert surgeon.rewrite(model, "cleanup")[1].misstated == ""
 
 
 def test_what_is_told_by_a_statement_alone_is_believed() -> None:

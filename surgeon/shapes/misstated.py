@@ -3,22 +3,26 @@
 ONNX Runtime warns of them and goes by what is made, onnx.checker refuses them, and whoever reads the file is misled.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import onnx
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
-from surgeon.indexing.scope import Node
+from surgeon.indexing.scope import Node, Scope
 from surgeon.listing import and_more
 from surgeon.shapes.facts import Draft, Facts, Missing, Open, said, sane
 from surgeon.shapes.inference import REFUSALS, infer
 from surgeon.shapes.rules import by_rule
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.stated import Stated
-from surgeon.shapes.symbols import Size
+from surgeon.shapes.symbols import Size, SizeError, evaluate, symbol, symbols
+
+Contradicts: TypeAlias = Callable[[Open, Open], bool]
+_LEAST = (3, 48, 131)
+"""Sizes that free dimensions are tried at: the first of them, and the others in steps of two."""
 
 
 class Misstatement(NamedTuple):
@@ -30,29 +34,36 @@ class Misstatement(NamedTuple):
 
 
 def misstatements(index: Index, shapes: Shapes, doubtful: Collection[str] = ()) -> Iterator[Misstatement]:
-    """The nodes of the main graph that make other sizes, or other numbers of axes, than the graph states.
+    """The nodes of the main graph that make other numbers of rows or of axes than the graph states.
 
     Open sizes never count against a node.  What reads a tensor that is stated otherwise than made is passed over: what
     it makes follows from a statement that is wrong; so is what reads a tensor that is doubtful for another reason.
     """
-    graph = index.model.skeleton.graph
-    stated = {value.name: value for value in (*graph.value_info, *graph.output)}
+    return _of_scopes(index, [index.main], shapes, doubtful, _contradict)
+
+
+def _of_scopes(
+    index: Index, scopes: Iterable[Scope], shapes: Shapes, doubtful: Collection[str], contradict: Contradicts
+) -> Iterator[Misstatement]:
     doubted = set(doubtful)
-    holders = {body.owner for body in index.main.bodies}
-    for node in index.main.nodes:
-        if doubted.intersection(node.inputs):
-            doubted.update(node.outputs)
-            continue
-        if doubted.intersection(node.outputs) or node in holders or stated.keys().isdisjoint(node.outputs):
-            continue  # of bodies and of functions it would have to be asked what is true inside
-        if index.called(node) is not None:
-            continue
-        for name, made in zip(node.outputs, _made(shapes, node), strict=False):
-            wanted = _sizes(stated[name]) if name in stated else None
-            if wanted is None or made.shape is None or not _contradict(wanted, made.shape):
+    for scope in scopes:
+        graph: Any = scope.proto
+        stated = {value.name: value for value in (*graph.value_info, *graph.output)}
+        holders = {body.owner for body in scope.bodies}
+        for node in scope.nodes:
+            if doubted.intersection(node.inputs):
+                doubted.update(node.outputs)
                 continue
-            doubted.add(name)
-            yield Misstatement(node, _text(stated[name].type.tensor_type.shape.dim), _text(made.shape))
+            if doubted.intersection(node.outputs) or node in holders or stated.keys().isdisjoint(node.outputs):
+                continue  # of what nodes with bodies and calls make it would have to be asked what is true inside
+            if index.called(node) is not None:
+                continue
+            for name, made in zip(node.outputs, _made(shapes, node), strict=False):
+                wanted = _sizes(stated[name]) if name in stated else None
+                if wanted is None or made.shape is None or not contradict(wanted, made.shape):
+                    continue
+                doubted.add(name)
+                yield Misstatement(node, _text(stated[name].type.tensor_type.shape.dim), _text(made.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +84,45 @@ def misstated(index: Index) -> Misstated:
 
 def _looked_at(index: Index) -> Misstated:
     shapes = Shapes(Origin(index))
-    found = list(misstatements(index, shapes)) if _may_misstate(index.model.skeleton) else []
+    stated = index.noted(Stated, lambda: Stated(shapes.origin))
+    scopes = [scope for scope in index.scopes if scope.function is None]
+    differ = _Differing(stated.symbols)
+    found: list[Misstatement] = []
+    if len(scopes) > 1 or _may_misstate(index.model.skeleton, differ):
+        found += _of_scopes(index, scopes, shapes, (), differ.contradict)
     if not found:
         return Misstated("")
-    index.noted(Stated, lambda: Stated(shapes.origin)).distrust()
-    node, stated, made = found[0]
-    told = f"the graph states the shape {stated}, and the node makes {made}"
+    stated.distrust()
+    node, before, after = found[0]
+    told = f"the graph states the shape {before}, and the node makes {after}"
     where = f"{node.op} at {node.label}{and_more(len(found) - 1)}"
     return Misstated(f"{where}: {told}; no shape that the file states of inner tensors is believed")
 
 
-def _may_misstate(model: onnx.ModelProto) -> bool:
+class _Differing:
+    """Tells sizes apart that hang on nothing but the free dimensions of the inputs, by what these come to be."""
+
+    def __init__(self, free: Collection[str]) -> None:
+        self._free = frozenset(free)
+        names = sorted(self._free)
+        self._tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _LEAST]
+
+    def contradict(self, stated: Open, made: Open) -> bool:
+        """Whether shapes are of different ranks, or differ in a size wherever it is tried."""
+        if len(stated) != len(made):
+            return bool(stated)
+        return any(map(self._differ, stated, made))
+
+    def _differ(self, one: Size | None, other: Size | None) -> bool:
+        if one is None or other is None or not symbols(one) | symbols(other) <= self._free:
+            return False
+        try:
+            return all(evaluate(one, sizes) != evaluate(other, sizes) for sizes in self._tried)
+        except SizeError:
+            return False
+
+
+def _may_misstate(model: onnx.ModelProto, differ: _Differing) -> bool:
     """Whether onnx, told nothing but the inputs, infers other shapes than a model states, or cannot say."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
@@ -96,7 +135,7 @@ def _may_misstate(model: onnx.ModelProto) -> bool:
         return True
     made = {value.name: _sizes(value) for value in (*inferred.value_info, *inferred.output)}
     pairs = ((_sizes(value), made.get(value.name)) for value in (*model.graph.value_info, *model.graph.output))
-    return any(one is not None and other is not None and _contradict(one, other) for one, other in pairs)
+    return any(one is not None and other is not None and differ.contradict(one, other) for one, other in pairs)
 
 
 def _made(shapes: Shapes, node: Node) -> Sequence[Draft | Facts]:
@@ -110,11 +149,18 @@ def _made(shapes: Shapes, node: Node) -> Sequence[Draft | Facts]:
 
 
 def _sizes(value: onnx.ValueInfoProto) -> Open | None:
-    """The sizes that are stated as numbers, None in the place of others; None where no shape is stated."""
+    """The sizes that are stated, None in the place of unknown ones; None where no shape is stated."""
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
         return None
-    return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    return [_size(dim) for dim in tensor.shape.dim]
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> Size | None:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    name = dim.dim_param.strip()
+    return symbol(name) if name.isidentifier() else None
 
 
 def _named(size: Size | onnx.TensorShapeProto.Dimension | None) -> str:
@@ -133,4 +179,4 @@ def _contradict(stated: Open, made: Open) -> bool:
     if len(stated) != len(made):
         return bool(stated)
     pairs = zip(stated, made, strict=True)
-    return any(isinstance(a, int) and isinstance(b, int) and a >= 0 and a != b for a, b in pairs)
+    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)

@@ -43,10 +43,11 @@ class Stated:
         self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
         """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
+        self._is_distrusted = False
 
     def distrust(self) -> None:
-        """Believe no shape any more that the main graph states, but those of its inputs."""
-        self._is_stale = True
+        """Believe no shape any more that graphs state, but those of the model's inputs."""
+        self._is_distrusted = True
 
     def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
@@ -60,7 +61,8 @@ class Stated:
         if kind not in self._by_type:
             self._by_type[kind] = self._read(info.type)
         told = self._by_type[kind]
-        return (Draft(told[0].dtype, None), None) if self._is_stale and home.parent is None else told
+        is_wrong = self._is_distrusted or (self._is_stale and home.parent is None)
+        return (Draft(told[0].dtype, None), None) if is_wrong else told
 
     def _read(self, kind: onnx.TypeProto) -> tuple[Draft, Facts | None]:
         dtype, shape = _tensor(kind)
