@@ -38,6 +38,8 @@ PAIRS = {
     "nearby numbers behind arithmetic": (FLOATS, "float h = {{{}}}, float o = {{4}}, float z = {{0}}",
                                          "d = Div(x, o) c = Greater(d, h) y = Where(c, o, z)", "7", "7.2"),
     "bounds beyond usual values": (FLOATS, "float l = {{-9}}, float h = {{{}}}", "y = Clip(x, l, h)", "10000", "20000"),
+    "a minimum": (FLOATS, "float h = {{{}}}", "y = Min(x, h)", "20000", "30000"),
+    "a remainder": (WHOLE, "int64 h = {{{}}}", "y = Mod(x, h)", "100000", "200000"),
     "integers": (WHOLE, "int64 h = {{{}}}, int64 o = {{1}}, int64 z = {{0}}", "c = Less(x, h) y = Where(c, o, z)",
                  "500000", "500001"),
     "a padding": ("(int64[b, s] x) => (bool[b, s] y, float[b, s, 4] e)", "int64 p = {{{}}}, float[100, 4] t",

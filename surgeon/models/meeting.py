@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from surgeon.file.model import Model
 from surgeon.file.sameness import Contents
-from surgeon.inputs.decisions import edges_of
+from surgeon.inputs.decisions import edges_of, numbers_in
 from surgeon.inputs.inputs import InputPlan
 from surgeon.inputs.requirements import Want
 from surgeon.ops.records import likened_node
@@ -31,8 +31,9 @@ _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16,
 class Meeting:
     """Where two models may part.
 
-    floats: what inputs of floats have to be for something to be what it is compared with, and beside that.  integers:
-    the same of integers.  tables: how many rows tables of floats have that the other model has not, by name.
+    floats: what inputs of floats have to be for something to be what it is compared with, beside that, and beside other
+    constants of one element, as of a minimum or a remainder.  integers: the same of integers.  tables: how many rows
+    tables of floats have that the other model has not, by name.
     """
 
     floats: tuple[float, ...]
@@ -48,6 +49,8 @@ class Meeting:
         behind = [number for number in every if number not in exact]
         met = [number for number in exact if not any(_is_near(number, one) for one in behind)]
         most = _MOST_HALF if any(map(holds_half, models)) else _MOST
+        spoken = [float(number) for model in models for numbers in numbers_in(model).values() for number in numbers]
+        every.update(dict.fromkeys(number for number in spoken if math.isfinite(number)))
         beside = [number * part for number in every for part in _BESIDE if number]
         floats = dict.fromkeys(number for number in (*met, *beside) if abs(number) <= most)
         whole = dict.fromkeys(int(number) + by for number in every for by in (0, 1, -1))
