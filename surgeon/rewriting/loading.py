@@ -9,7 +9,8 @@ from surgeon.running.runtime import SessionError
 from surgeon.target import target_of
 
 MOST_BYTES = 1 << 28
-"""Of a model's file and data up to which it is loaded to be asked: more takes longer than the proofs of its sites."""
+MOST_NODES = 20_000
+"""A model up to which it is loaded to be asked: a larger one takes longer than the proofs of its sites."""
 
 
 def refusal(model: Model, source: Written, written: Written, target: str, ep: str | None, options: CheckOptions) -> str:
@@ -20,7 +21,8 @@ def refusal(model: Model, source: Written, written: Written, target: str, ep: st
     model as ONNX Runtime gets it.
     """
     first = next((one.name for one in target_of(target).providers), CPU)
-    if (ep or first) != CPU or len(model.data) + model.external_bytes > MOST_BYTES:
+    is_large = len(model.data) + model.external_bytes > MOST_BYTES or len(model.skeleton.graph.node) > MOST_NODES
+    if (ep or first) != CPU or is_large:
         return ""
     if not _said(source, options) or not (why := _said(written, options)):
         return ""

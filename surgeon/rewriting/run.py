@@ -11,7 +11,7 @@ from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.replay import Replay
 from surgeon.rewriting.result import Site, regions
 from surgeon.rules.rule import Rule
-from surgeon.shapes.misstated import misstated
+from surgeon.shapes.misstated import Misstated, misstated
 
 
 class Clock:
@@ -34,8 +34,8 @@ class Clock:
             self._inner[-1] += spent
 
 
-def indexed(model: Model) -> Index:
-    """The index of a model, shapes that it states wrong left out.
+def indexed(model: Model, known: Misstated | None = None) -> Index:
+    """The index of a model, shapes that it states wrong left out, as far as is `known` where that was looked for.
 
     Raises GraphError or ModelFileError for one that cannot be rewritten.
     """
@@ -45,7 +45,7 @@ def indexed(model: Model) -> Index:
     except (AttributeError, TypeError, ValueError):
         model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
         raise
-    misstated(index)
+    misstated(index, known)
     return index
 
 
@@ -86,7 +86,8 @@ class RuleRun:
         lost: list[Site] = []
         while True:
             replay = Replay(key for keys in wanted for key in keys)
-            settings = self.target, self.choice, None, indexed(self.model), replay, self.ep, self.first
+            index = indexed(self.model, misstated(self.index))
+            settings = self.target, self.choice, None, index, replay, self.ep, self.first
             run = RuleRun(self.model, self.rules, *settings)
             reached = {frozenset(replay.keys(site.steps)): site for site in run.sites}
             if reached.keys() == wanted.keys():
