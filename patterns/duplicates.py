@@ -20,7 +20,8 @@ def duplicate_sizes(g: Graph, first: Tensor) -> Tensor:
     """Let readers of sizes that an earlier node tells as well read those.
 
     What: integers computed from Shapes, where the same follow from the shape of a tensor that is there earlier: lengths
-    that each layer reads from its own queries, shapes that each reshapes to.  Dimensions of one name are of one size.
+    that each layer reads from its own queries, shapes that each reshapes to.  Sizes of two inputs that have one name
+    are one where torch.export found them to be; else whoever named them may have meant nothing by it.
     Numerics: none.
     """
     return first

@@ -7,24 +7,26 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.pattern import Found, Search
 from surgeon.ops.walking import GRAPHS
 from surgeon.shapes.facts import WHOLE
-from surgeon.shapes.indexed import shapes_of
+from surgeon.shapes.indexed import shapes_apart, shapes_of
 from surgeon.shapes.polynomials import Expr
 
 
 def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
-    """Integers that follow from free dimensions, and that an earlier node makes of the same dimensions.
+    """Integers that follow from free dimensions of an input, and that an earlier node makes of the same dimensions.
 
-    Binds `first`, what the earlier node makes.  What is known without them is left to constant folding.
+    Binds `first`, what the earlier node makes.  What is known without them is left to constant folding.  What hangs on
+    the dimensions of two inputs is not the same for a name that these have in common.
     """
     if scope.is_unsorted or not any(scope.has(op) for op in ("Shape", "Size")):
         return
-    shapes, firsts = shapes_of(index), dict[Hashable, Node]()
+    types, shapes, firsts = shapes_of(index), shapes_apart(index), dict[Hashable, Node]()
     for node in scope.live_nodes():
         if not node.alive or len(node.outputs) != 1 or any(item.type in GRAPHS for item in node.proto.attribute):
             continue
         (name,) = node.outputs
-        value, dtype = shapes.value(scope, name), shapes.dtype(scope, name)
-        if value is None or dtype not in WHOLE or not any(isinstance(item, Expr) for item in value.flat):
+        dtype = types.dtype(scope, name)
+        value = shapes.value(scope, name) if dtype in WHOLE else None
+        if value is None or not any(isinstance(item, Expr) for item in value.flat):
             continue
         told = (dtype, value.shape, tuple(value.flat))
         first = firsts.get(told)

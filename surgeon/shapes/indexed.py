@@ -7,6 +7,7 @@ from surgeon.indexing.scope import Scope
 from surgeon.shapes.columns import Columns
 from surgeon.shapes.elements import Elements
 from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.stated import Stated
 
 
 def shapes_of(index: Index) -> Shapes:
@@ -15,6 +16,20 @@ def shapes_of(index: Index) -> Shapes:
     They hold whatever is rewritten later: a tensor keeps its value under its name.
     """
     return index.noted(Shapes, lambda: Shapes(_Grown(index)))
+
+
+class ShapesApart(Shapes):
+    """Shapes in which dimensions of two inputs are two, of whatever name: many give one name to all that they free."""
+
+    def _statements(self) -> Stated:
+        return Stated(self.origin, apart=True)
+
+
+def shapes_apart(index: Index) -> Shapes:
+    """The same as `shapes_of` where names of dimensions hold; else no shape is believed but inputs' fixed sizes."""
+    if index.noted(Stated, lambda: Stated(Origin(index))).names_hold:
+        return shapes_of(index)
+    return index.noted(ShapesApart, lambda: ShapesApart(_Grown(index)))
 
 
 def elements_of(index: Index) -> Elements:

@@ -54,7 +54,7 @@ class Shapes:
     def __init__(self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None) -> None:
         self.origin = origin
         self._frame, self._outer = frame, outer
-        self._stated: Stated = origin.index.noted(Stated, lambda: Stated(origin)) if outer is None else outer._stated
+        self._stated: Stated = self._statements() if outer is None else outer._stated
         self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self._facts: dict[Key, Facts] = {}
         self._values: dict[Key, Values | None] = {}
@@ -64,6 +64,9 @@ class Shapes:
         self._learned_inside: dict[Node, dict[Key, Facts]] = {}
         self._functions: bodies.Functions = bodies.functions_of(origin) if outer is None else outer._functions
         self._repeats: Repeats = Repeats(self._functions) if outer is None else outer._repeats
+
+    def _statements(self) -> Stated:
+        return self.origin.index.noted(Stated, lambda: Stated(self.origin))
 
     def facts(self, scope: Scope, name: str) -> Facts:
         """The dtype and shape of a tensor, seen from a scope."""

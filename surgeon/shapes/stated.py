@@ -1,5 +1,7 @@
 """What a file states of its tensors: the types of graph inputs and outputs, and value_info."""
 
+import re
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -10,6 +12,9 @@ from surgeon.indexing.scope import Scope
 from surgeon.ops.attributes import DTYPES
 from surgeon.shapes.facts import UNKNOWN, Draft, Facts, known
 from surgeon.shapes.symbols import Size, parse, symbol, symbols
+
+RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
+"""Under this key torch's exporter notes in a graph the free dimensions of its program, and how long each may be."""
 
 
 class Infos:
@@ -30,20 +35,33 @@ class Infos:
 
 
 class Stated:
-    """The stated types of all scopes; a proto is looked at when its tensor is asked for."""
+    """The stated types of all scopes; a proto is looked at when its tensor is asked for.
 
-    def __init__(self, origin: Origin) -> None:
+    apart: take no two dimensions of the inputs for one, whatever they are called, and believe no other shape.
+    """
+
+    def __init__(self, origin: Origin, *, apart: bool = False) -> None:
+        self._is_apart = apart
         self._infos: dict[int, Infos] = {}  # by the graph: a scope and its copies have one
         self._by_type: dict[bytes, tuple[Draft, Facts | None]] = {}
-        graph = origin.model.skeleton.graph
+        self._graph = graph = origin.model.skeleton.graph
         self._parsed: dict[str, Size] = {}
         self.inputs = {value.name: self._input(value) for value in graph.input}
-        """Facts of the inputs of the main graph; a free dimension without a name is called `input[axis]`."""
+        """Facts of the inputs of the main graph; a free dimension that goes by no name is called `input[axis]`."""
         shapes = [facts.shape for facts in self.inputs.values() if facts.shape is not None]
         self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
         """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
-        self._is_distrusted = False
+        self._is_distrusted = apart
+
+    @cached_property
+    def names_hold(self) -> bool:
+        """Whether dimensions of one name are of one size, as torch.export found: it has a name for each free one.
+
+        Whoever names dimensions by hand may give one name to all; the size of one need not be that of another.
+        """
+        noted = next((item.value for item in self._graph.metadata_props if item.key == RANGES), None)
+        return noted is not None and len(set(re.findall(r"\bs\d+\b", noted))) <= len(self.symbols)
 
     def distrust(self) -> None:
         """Believe no shape any more that graphs state, but those of the model's inputs."""
@@ -79,7 +97,8 @@ class Stated:
         if shape is None:
             return Facts(dtype, None)
         sizes = [self._size(dim) for dim in shape.dim]
-        named = [symbol(f"{value.name}[{axis}]") if size is None else size for axis, size in enumerate(sizes)]
+        kept = [size if isinstance(size, int) or not self._is_apart else None for size in sizes]
+        named = [symbol(f"{value.name}[{axis}]") if size is None else size for axis, size in enumerate(kept)]
         return Facts(dtype, tuple(named))
 
     def _size(self, dim: onnx.TensorShapeProto.Dimension) -> Size | None:
