@@ -19,21 +19,22 @@ def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
     """
     if scope.is_unsorted or not any(scope.has(op) for op in ("Shape", "Size")):
         return
-    types, shapes, firsts = shapes_of(index), shapes_apart(index), dict[Hashable, Node]()
+    types, shapes = shapes_of(index), shapes_apart(index)
+    firsts, repeated = dict[Hashable, Node](), list[tuple[Node, Node]]()
     for node in scope.live_nodes():
-        if not node.alive or len(node.outputs) != 1 or any(item.type in GRAPHS for item in node.proto.attribute):
+        if len(node.outputs) != 1 or any(item.type in GRAPHS for item in node.proto.attribute):
             continue
         (name,) = node.outputs
         dtype = types.dtype(scope, name)
         value = shapes.value(scope, name) if dtype in WHOLE else None
         if value is None or not any(isinstance(item, Expr) for item in value.flat):
             continue
-        told = (dtype, value.shape, tuple(value.flat))
-        first = firsts.get(told)
-        if first is None or not first.alive:  # it goes with its only reader
-            firsts[told] = node
-        elif index.held(scope, name) is None:
-            yield Found((node,), (name,), {"first": first.outputs[0]}, (first,))
+        first = firsts.setdefault((dtype, value.shape, tuple(value.flat)), node)
+        if first is not node and index.held(scope, name) is None:
+            repeated.append((node, first))
+    for node, first in reversed(repeated):  # with the last of them go those that it was computed by
+        if node.alive and first.alive:
+            yield Found((node,), node.outputs, {"first": first.outputs[0]}, (first,))
 
 
 repeated_sizes = Search(_repeated_sizes, "no sizes are told twice", last=True)

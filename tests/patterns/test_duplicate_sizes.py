@@ -35,10 +35,11 @@ FIRES = [
          model(f"{DOUBLED} s = Shape(x) k = Gather(s, zero) i = Mul(k, columns) j = Size(z) {USED}")),
     Case(duplicate_sizes, "the shape of a tensor that nobody cuts",
          model(f"{DOUBLED} s = Shape(x) p = Exp(x) t = Shape(p) q = Reshape(p, s) y = Reshape(q, t) w = Neg(z)")),
-    Case(duplicate_sizes, "what was told by nodes that went with their only reader",
+    Case(duplicate_sizes, "what was told by a node that goes with its only reader",
          model(f"{DOUBLED} s = Shape(x) t = Shape(z) u = Slice(t, at, one, at) v = Concat<axis = 0>(u, four) "
-               "p = Reshape(x, s) y = Reshape(p, v) e = Exp(z) f = Shape(e) g = Slice(f, at, one, at) "
-               "h = Concat<axis = 0>(g, eight) w = Reshape(e, h)"), sites=2),
+               "p = Reshape(x, s) y = Reshape(p, v) e = Shape(p) i = Slice(e, at, one, at) o = Sin(p) q = Shape(o) "
+               "j = Slice(q, at, one, at) a = Cast<to = 1>(i) b = Cast<to = 1>(j) c = Sub(a, b) w = Add(z, c)"),
+         sites=3),
     Case(duplicate_sizes, "for any target", model(f"{DOUBLED} {ROWS} {USED}"), target="onnx"),
     Case(duplicate_sizes, "two inputs whose rows torch holds to be as many",
          model(f"{ROWS} {USED}", TWO_INPUTS, ranges="{s77: VR[0, int_oo]}")),
