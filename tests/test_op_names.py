@@ -73,6 +73,7 @@ LISTED = {
     "searches.counted_loops": (FOUND, "Add Cast Greater Identity Less Loop"),
     "searches.gathers": (FOUND, "Gather GatherND Reshape"),
     "searches.placeholders": (FORMAT, "SequenceConstruct"),
+    "searches.repeated_sizes": (FOUND, "Shape Size"),
     "searches.whole_casts": (FOUND, "Add Cast Ceil Clip Floor Round"),
     "shapes.supposed": (RULE, "Loop"),
     "shapes.bodies": (RULE, "If Loop Scan"),

@@ -21,15 +21,13 @@ def shapes_of(index: Index) -> Shapes:
 class ShapesApart(Shapes):
     """Shapes in which dimensions of two inputs are two, of whatever name: many give one name to all that they free."""
 
-    def _statements(self) -> Stated:
-        return Stated(self.origin, apart=True)
-
 
 def shapes_apart(index: Index) -> Shapes:
     """The same as `shapes_of` where names of dimensions hold; else no shape is believed but inputs' fixed sizes."""
-    if index.noted(Stated, lambda: Stated(Origin(index))).names_hold:
+    origin = _Grown(index)
+    if Stated.of(origin).names_hold:
         return shapes_of(index)
-    return index.noted(ShapesApart, lambda: ShapesApart(_Grown(index)))
+    return index.noted(ShapesApart, lambda: ShapesApart(origin, stated=Stated(origin, apart=True)))
 
 
 def elements_of(index: Index) -> Elements:

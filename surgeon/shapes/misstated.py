@@ -85,7 +85,7 @@ def misstated(index: Index, known: Misstated | None = None) -> Misstated:
     """
 
     def look() -> Misstated:
-        stated = index.noted(Stated, lambda: Stated(Origin(index)))
+        stated = Stated.of(Origin(index))
         found = known if known is not None else _looked_at(index, stated)
         if found.told:
             stated.distrust()

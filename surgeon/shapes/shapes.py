@@ -46,15 +46,14 @@ Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the sc
 
 
 class Shapes:
-    """Dtypes, shapes and values of the tensors of the source.  Nothing here raises for an odd graph.
+    """Dtypes, shapes and values of tensors, by scopes of the index or the origin.  No odd graph makes them raise."""
 
-    Scopes may be those of the index or of the origin.
-    """
-
-    def __init__(self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None) -> None:
+    def __init__(
+        self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None, stated: Stated | None = None
+    ) -> None:
         self.origin = origin
         self._frame, self._outer = frame, outer
-        self._stated: Stated = self._statements() if outer is None else outer._stated
+        self._stated: Stated = stated or (Stated.of(origin) if outer is None else outer._stated)
         self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self._facts: dict[Key, Facts] = {}
         self._values: dict[Key, Values | None] = {}
@@ -64,9 +63,6 @@ class Shapes:
         self._learned_inside: dict[Node, dict[Key, Facts]] = {}
         self._functions: bodies.Functions = bodies.functions_of(origin) if outer is None else outer._functions
         self._repeats: Repeats = Repeats(self._functions) if outer is None else outer._repeats
-
-    def _statements(self) -> Stated:
-        return self.origin.index.noted(Stated, lambda: Stated(self.origin))
 
     def facts(self, scope: Scope, name: str) -> Facts:
         """The dtype and shape of a tensor, seen from a scope."""

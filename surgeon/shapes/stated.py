@@ -54,6 +54,11 @@ class Stated:
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
         self._is_distrusted = apart
 
+    @classmethod
+    def of(cls, origin: Origin) -> "Stated":
+        """What the file of a model states, looked at once."""
+        return origin.index.noted(cls, lambda: cls(origin))
+
     @cached_property
     def names_hold(self) -> bool:
         """Whether dimensions of one name are of one size, as torch.export found: it has a name for each free one.
