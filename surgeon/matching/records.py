@@ -202,7 +202,7 @@ class Captures:
             what = "has no axis" if name in self._axes else "does not bind"
             raise RuleError(
                 f"{type(self).__name__}.{name} is asked for, but what pattern {self._match.pattern.name} found {what} "
-                f"{name!r}; give the field a default, as in {name}: ... = None."
+                f"{name!r}; give the field a default, as in {name}: Any = None."
             )
         self.__dict__[name] = value
         return value

@@ -33,6 +33,7 @@ GROUPS = {
         "chained_casts",
         "undone_reshape",
         "unmerged_matmul",
+        "unmerged_linear",
         "reshaped_transpose",
         "chained_reshapes",
         "moved_sizes",

@@ -1,0 +1,49 @@
+"""Rows by a matrix, whose axes were one for as long as they were multiplied."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+
+
+class Rows(Captures):
+    """x, its rows by w, and a sum; told: the attributes of a Gemm."""
+
+    x: Tensor
+    rows: Tensor | Any = None
+    w: Tensor
+    bias: Tensor | None = None
+    told: dict[str, Any] | Any = None
+    y: Tensor | Any = None
+
+
+def product(g: Graph, m: Rows) -> Tensor:
+    """x as one list of rows, times w, and bias added or not, in one node or two; and as many axes as before."""
+    m.rows = g.shared(g.reshaped(m.x))
+    apart = g.optional(g.add(g.matmul(m.rows, m.w), m.bias))
+    m.y = g.reshaped(g.any_of(g.gemm(m.rows, m.w, m.bias, **m.told), apart))
+    return m.y
+
+
+@rule(patterns=[product], target="any")
+def unmerged_linear(g: Graph, m: Rows) -> Tensor:
+    """Multiply rows by a matrix with the axes that they have, instead of making these one and several again.
+
+    What: Gemm, or MatMul and Add, between two Reshapes, as torch's addmm in GPT-2's Conv1D; the sum becomes an Add,
+    which a Gelu or a normalisation behind it takes in.
+    Numerics: rounding only.
+    """
+    told = {**PLAIN, **(m.told or {})}
+    require(all(told[name] == plain for name, plain in PLAIN.items()), "it scales the product or the sum, or turns one")
+    shapes = m.x.shape, m.rows.shape, m.w.shape, m.y.shape
+    require(all(shape is not None for shape in shapes), "a shape is unknown")
+    require(m.x.rank > 2 and m.rows.rank == 2, "it is not several axes of the rows that become one")
+    require(m.x.shape[-1] == m.rows.shape[-1] and m.w.rank == 2, "the columns change too")
+    require(m.y.shape[:-1] == m.x.shape[:-1], "the result has other axes before its columns")
+    require(m.y.shape[-1] == m.w.shape[-1], "the columns of the result change too")
+    if m.bias is None:
+        return g.matmul(m.x, m.w)
+    is_of_columns = m.bias.rank is not None and all(size == 1 for size in m.bias.shape[:-1])
+    require(is_of_columns and m.bias.rank < 3, "what is added is not the same for each row")
+    return g.add(g.matmul(m.x, m.w), m.bias)
