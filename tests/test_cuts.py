@@ -247,3 +247,15 @@ def test_regions_that_differ_in_what_lies_between_are_proved_each(monkeypatch):
     report, cuts = proofs_of(parse(text), one_sum, monkeypatch)
     assert report.outcome == "proved"
     assert [[node.op for node in cut.between] for cut in cuts] == [["Mul"], ["Add"]]
+
+
+def test_fixed_sizes_are_stated_where_nothing_loads_without():
+    """onnx 1.19 to 1.23 takes the columns that Attention makes of rows for 0 where it is not told how many come in."""
+
+    @rule(patterns=[lambda g, x, w: g.matmul(g.attention(x, x, x, q_num_heads=2, kv_num_heads=2), g.neg(w))])
+    def behind(g: Graph, x: Tensor, w: Tensor) -> Tensor:
+        return g.neg(g.matmul(g.attention(x, x, x, q_num_heads=2, kv_num_heads=2), w))
+
+    text = """<ir_version: 11, opset_import: ["" : 23]> g (float[n, s, 8] x) => (float[n, s, 1] y)
+        <float[8, 1] w = {1, 2, 3, 4, 5, 6, 7, 8}> { a = Attention<q_num_heads = 2, kv_num_heads = 2>(x, x, x) b = Neg(w) y = MatMul(a, b) }"""
+    assert surgeon.rewrite(parse(text), behind)[1].outcome == "proved"

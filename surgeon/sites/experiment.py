@@ -4,12 +4,12 @@ It knows no index, no cut and no node of the source: mini-models, sizes and numb
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from onnx import FunctionProto, ModelProto, NodeProto, numpy_helper
+from onnx import FunctionProto, ModelProto, NodeProto, TensorShapeProto, numpy_helper
 
 from surgeon.indexing.scope import qualified
 from surgeon.inputs.wishes import Wish
@@ -55,6 +55,23 @@ class MiniModels:
     before: ModelProto
     after: ModelProto
     dims: dict[str, Size]
+
+    def with_sizes(self) -> "MiniModels":
+        """The same, which state the sizes of their inputs that are fixed; the same object where these do so already."""
+        fixed = {text: size for text, size in self.dims.items() if isinstance(size, int)}
+        if not any(dim.dim_param in fixed for dim in _dims(self.before)):
+            return self
+        before, after = ModelProto(), ModelProto()
+        for made, side in ((before, self.before), (after, self.after)):
+            made.CopyFrom(side)
+            for dim in _dims(made):
+                if dim.dim_param in fixed:
+                    dim.dim_value = fixed[dim.dim_param]
+        return replace(self, before=before, after=after)
+
+
+def _dims(model: ModelProto) -> Iterator[TensorShapeProto.Dimension]:
+    yield from (dim for port in model.graph.input for dim in port.type.tensor_type.shape.dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +172,11 @@ class Experiment:
         """The operators of both sides."""
         models = (self.minis.before, self.minis.after)
         return frozenset(qualified(node.domain, node.op_type) for model in models for node in model.graph.node)
+
+    def with_sizes(self) -> "Experiment":
+        """The same with models that state their fixed sizes; the same object where these do so already."""
+        minis = self.minis.with_sizes()
+        return self if minis is self.minis else replace(self, minis=minis)
 
     @property
     def squares(self) -> bool:

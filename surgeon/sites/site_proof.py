@@ -113,12 +113,16 @@ class Attempt:
         try:
             first = self._oracle(minis.before, bodies)
         except SessionError as error:
+            if self._state_sizes():
+                return self._judged()
             return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
         with first:
             self._note(REPLACEMENT)
             try:
                 second = self._oracle(minis.after, self.experiment.bodies_after)
             except SessionError as error:
+                if self._state_sizes():
+                    return self._judged()
                 if error.missing:
                     return Outcome.UNPROVED, f"nothing here runs the replacement: {error.line.rstrip('.')}"
                 return Outcome.FAILED, f"the replacement does not load: {error.line.rstrip('.')}"
@@ -163,6 +167,11 @@ class Attempt:
         """Say what runs next, for whoever has to tell why it never ended."""
         at = to_note(self._at)
         self._note_down({"side": side, "agreed": self._agreed, "empty": self._is_empty, "at": at})
+
+    def _state_sizes(self) -> bool:
+        """Let both models state their fixed sizes, for without them onnx may infer wrong ones; whether that is new."""
+        before, self.experiment = self.experiment, self.experiment.with_sizes()
+        return self.experiment is not before
 
     def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
