@@ -257,5 +257,6 @@ def test_fixed_sizes_are_stated_where_nothing_loads_without():
         return g.neg(g.matmul(g.attention(x, x, x, q_num_heads=2, kv_num_heads=2), w))
 
     text = """<ir_version: 11, opset_import: ["" : 23]> g (float[n, s, 8] x) => (float[n, s, 1] y)
-        <float[8, 1] w = {1, 2, 3, 4, 5, 6, 7, 8}> { a = Attention<q_num_heads = 2, kv_num_heads = 2>(x, x, x) b = Neg(w) y = MatMul(a, b) }"""
+        <float[8, 1] w = {1, 2, 3, 4, 5, 6, 7, 8}>
+        { a = Attention<q_num_heads = 2, kv_num_heads = 2>(x, x, x) b = Neg(w) y = MatMul(a, b) }"""
     assert surgeon.rewrite(parse(text), behind)[1].outcome == "proved"
