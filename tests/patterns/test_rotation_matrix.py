@@ -11,9 +11,11 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 HALVES = quarter(8, [0, 1, 2, 3], [4, 5, 6, 7])
 PAIRS = quarter(8, [0, 2, 4, 6], [1, 3, 5, 7])
 HEADS = "float[b, 4, s, 8] x"
+WHOLE = f"{HEADS}, float[s, 8] c, float[s, 8] e"
+ROTARY = "t = MatMul(x, r) a = Mul(x, c) d = Mul(t, e) y = Add(a, d)"
 
 
-def graph(matrix, body="y = MatMul(x, r)", inputs=HEADS):
+def graph(matrix, body=ROTARY, inputs=WHOLE):
     """x times a matrix."""
     header = '<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]> g'
     made = parse(f"{header} ({inputs}) => (float[b, 4, s, 8] y) {{ {body} }}")
@@ -21,7 +23,6 @@ def graph(matrix, body="y = MatMul(x, r)", inputs=HEADS):
     return made
 
 
-ROTARY = "t = MatMul(x, r) a = Mul(x, c) d = Mul(t, e) y = Add(a, d)"
 TABLES = f"{HEADS}, float[s, 4] c0, float[s, 4] e0"
 JOINED = f"c = Concat<axis = -1>(c0, c0) e = Concat<axis = -1>(e0, e0) {ROTARY}"
 FIRES = [
@@ -33,7 +34,8 @@ SPARES = [
     Case(rotation_matrix, "backwards", graph(-HALVES), why="does more than turn"),
     Case(rotation_matrix, "one number changed", graph(HALVES + np.eye(8) * (np.arange(8) == 3)), why="does more"),
     Case(rotation_matrix, "a weight", why="not square", model=graph(
-        np.zeros((16, 8)), inputs="float[b, 4, s, 16] x")),
+        np.zeros((1, 8)), inputs=WHOLE.replace("s, 8] x", "s, 1] x"))),
+    Case(rotation_matrix, "a product by itself", why="there is no Add", model=graph(HALVES, "y = MatMul(x, r)", HEADS)),
 ]
 
 
