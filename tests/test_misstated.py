@@ -10,6 +10,7 @@ from surgeon.telling.misses import remarks
 from surgeon.testing import parse
 
 BELIEVED = "; no shape that the file states of inner tensors is believed"
+LENGTHS = "h = Shape <start = 0, end = 1> (x) i = Shape <start = 0, end = 1> (z) d = Sub(h, i) y = Cast <to = 1> (d)"
 CASES = {
     "a slice of what is stated": (
         "(float[n, 4] x) => (float[n, k] y) <float[n, 3] r, int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}>",
@@ -48,6 +49,22 @@ CASES = {
         "r = Relu(x) q = Reshape(r, e) y = Tanh(q)",
         "Relu at r: the graph states the shape [2, 4], and the node makes [6, 4]",
     ),
+    "a size that is computed from one": (
+        "(float[n, 4] x) => (float[a] y) <float[n, 4] z>",
+        f"z = Concat <axis = 0> (x, x) {LENGTHS}",
+        "Concat at z: the graph states the shape [n, 4], and the node makes [2*n, 4]",
+    ),
+    "an output that is given the name of another size": (
+        "(float[n, 4] x) => (float[n, 4] z, float[a] y) <int64[1] s = {1}, int64[1] e = {9999}, int64[1] c = {0}>",
+        f"z = Slice(x, s, e, c) {LENGTHS}",
+        "Slice at z: the graph states the shape [n, 4], and the node makes [max(0, min(9998, n - 1)), 4]",
+    ),
+    "of an If": (
+        "(float[n, 4] x) => (float[a] y) <float[n, 4] z, bool c = {1}>",
+        """z = If(c) <then_branch = yes () => (float[p, 4] t) { t = Concat <axis = 0> (x, x) },
+            else_branch = no () => (float[q, 4] u) { u = Concat <axis = 0> (x, x) }> """ + LENGTHS,
+        "If at z: the graph states the shape [n, 4], and the node makes [2*n, 4]",
+    ),
 }
 
 
@@ -85,3 +102,13 @@ def test_what_is_told_by_a_statement_alone_is_believed() -> None:
         { r = acme.Cut(x) t = Slice(r, s, e, a) y = Tanh(t) }""")
     _, report = surgeon.rewrite(model, "cleanup", check="none")
     assert (report.misstated, report.count("no_op_slice")) == ("", 1)
+
+
+def test_no_rule_goes_by_what_is_stated_wrong_of_a_call() -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["": 18, "own": 1]>
+        g (float[n, 4] x) => (float[n, 4] z, float[a] y) {{ z = own.twice(x) {LENGTHS} }}
+        <domain: "own", opset_import: ["": 18]> twice (v) => (w) {{ w = Concat <axis = 0> (v, v) }}""")
+    made, report = surgeon.rewrite(model, "cleanup")
+    told = "own::twice at z: the graph states the shape [n, 4], and the node makes [2*n, 4]"
+    assert report.misstated == told + BELIEVED
+    assert [node.op_type for node in made.graph.node] == [node.op_type for node in model.graph.node]

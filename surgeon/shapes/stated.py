@@ -38,9 +38,10 @@ class Stated:
     """The stated types of all scopes; a proto is looked at when its tensor is asked for.
 
     apart: take no two dimensions of the inputs for one, whatever they are called, and believe no other shape.
+    distrusted: believe no shape but those of the inputs.
     """
 
-    def __init__(self, origin: Origin, *, apart: bool = False) -> None:
+    def __init__(self, origin: Origin, *, apart: bool = False, distrusted: bool = False) -> None:
         self._is_apart = apart
         self._infos: dict[int, Infos] = {}  # by the graph: a scope and its copies have one
         self._by_type: dict[bytes, tuple[Draft, Facts | None]] = {}
@@ -52,7 +53,7 @@ class Stated:
         self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
         """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
-        self._is_distrusted = apart
+        self._is_distrusted = apart or distrusted
 
     @classmethod
     def of(cls, origin: Origin) -> "Stated":
