@@ -42,6 +42,15 @@ PAIRS = {
     "a remainder": (WHOLE, "int64 h = {{{}}}", "y = Mod(x, h)", "100000", "200000"),
     "integers": (WHOLE, "int64 h = {{{}}}, int64 o = {{1}}, int64 z = {{0}}", "c = Less(x, h) y = Where(c, o, z)",
                  "500000", "500001"),
+    "a number that a node lists": (FLOATS, "float o = {{1}}, float z = {{0}}",
+                                   "h = Constant<value_float = 0.5>() c = {}(x, h) y = Where(c, o, z)",
+                                   "Less", "LessOrEqual"),
+    "a number that is cast": (FLOATS, "int64 h = {{3}}, float o = {{1}}, float z = {{0}}",
+                              "k = Cast<to = 1>(h) c = {}(x, k) y = Where(c, o, z)", "Greater", "GreaterOrEqual"),
+    "a number that a body reads": (
+        "(float[n, 8] x) => (float[n, 8] y)", "float h = {{0.5}}, bool b = {{1}}",
+        "y = If(b) <then_branch = t () => (float[n, 8] u) {{ c = {}(x, h) u = Cast<to = 1>(c) }}, "
+        "else_branch = e () => (float[n, 8] v) {{ v = Neg(x) }}>", "Greater", "GreaterOrEqual"),
     "a padding": ("(int64[b, s] x) => (bool[b, s] y, float[b, s, 4] e)", "int64 p = {{{}}}, float[100, 4] t",
                   "y = Equal(x, p) e = Gather(t, x)", "57", "58"),
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holders, nodes_of
@@ -13,6 +13,7 @@ MOST_EDGES = 128  # numbers that inputs have to be, all in all
 _MOST_LISTED = 1 << 12  # elements of a constant that is compared with, or of an attribute
 _LARGEST = 1 << 32  # of what bodies and attributes speak of; larger integers mean "to the end"
 _FURTHEST = 6  # nodes between an input and what is compared
+_LISTS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
 _BETWEEN_NODES = 2  # ways that are followed from one node
 
 
@@ -41,9 +42,9 @@ def edges_of(model: ModelProto, *, solved: bool = True) -> list[float]:
     solved: also behind sums and products with constants: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
     """
     found: dict[float, None] = {}
+    outer = _known(model.graph, {})
     for holder in holders(model):
-        known = {tensor.name: tensor for tensor in _stored(holder)}
-        known |= {node.output[0]: tensor for node in holder.node for tensor in _made(node)}
+        known = _known(holder, outer if isinstance(holder, GraphProto) else {})
         makers = {name: node for node in holder.node for name in node.output if name}
         for node in holder.node:
             for tensor, wanted in _wanted(node, known):
@@ -53,11 +54,36 @@ def edges_of(model: ModelProto, *, solved: bool = True) -> list[float]:
     return list(found)
 
 
+def _known(holder: GraphProto | FunctionProto, outer: Mapping[str, TensorProto]) -> dict[str, TensorProto]:
+    """Constants that nodes of a graph read: of the main graph too, and in another dtype or shape."""
+    known = {**outer, **{tensor.name: tensor for tensor in _stored(holder)}}
+    for node in holder.node:
+        for tensor in _made(node):
+            known[node.output[0]] = tensor
+        if len(node.output) == 1 and node.input and node.input[0] in known and _copies(node):
+            known[node.output[0]] = known[node.input[0]]
+    return known
+
+
+def _copies(node: NodeProto) -> bool:
+    """Whether a node gives the elements of its first input, in whatever dtype or order."""
+    op = likened_node(node)
+    return op.regroups or (0,) in (op.carries, op.moves)
+
+
 def _made(node: NodeProto) -> Iterator[TensorProto]:
     """The tensor that a node of no inputs, or of a size alone, makes of an attribute."""
     is_constant = not node.input or likened_node(node).spreads
     if is_constant and len(node.output) == 1:
-        yield from (item.t for item in node.attribute if item.type == AttributeProto.TENSOR)
+        yield from (tensor for item in node.attribute if (tensor := _held(item)) is not None)
+
+
+def _held(item: AttributeProto) -> TensorProto | None:
+    """The tensor that an attribute holds, or whose numbers it lists, as a constant's may (ONNX spec, Constant-12)."""
+    if item.type == AttributeProto.TENSOR:
+        return item.t
+    dtype = None if item.ref_attr_name else _LISTS.get(item.name)
+    return None if dtype is None else numpy_helper.from_array(np.array(helper.get_attribute_value(item), dtype))
 
 
 def _wanted(node: NodeProto, known: Mapping[str, TensorProto]) -> Iterator[tuple[str, list[float]]]:
@@ -117,8 +143,8 @@ def _solved(number: float, family: str, sign: int, others: Iterable[tuple[int, f
 
 def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
     """The numbers of an attribute that somebody may decide by."""
-    if item.type == AttributeProto.TENSOR:
-        yield _lone(item.t)
+    if (tensor := _held(item)) is not None:
+        yield _lone(tensor)
         return
     op = likened_node(node)
     if item.type == AttributeProto.FLOAT and (op.same or op.keeps_shape) and op.norm is None and not op.adds_up:
