@@ -68,7 +68,8 @@ def in_half_of(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
     """A constant scale in the half precision of x, where it loses no digit: exporters fold its Cast to float32."""
     if scale is None or x.dtype not in ("float16", "bfloat16") or scale.dtype == x.dtype or not scale.is_constant:
         return scale
-    narrow = scale.values.astype(x.dtype)
+    with np.errstate(over="ignore"):
+        narrow = scale.values.astype(x.dtype)
     return narrow if np.array_equal(narrow.astype(scale.dtype), scale.values) else scale
 
 

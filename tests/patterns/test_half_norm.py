@@ -1,10 +1,13 @@
 """half_norm: norms in float32 between Casts of half precision, what is spared and why."""
 
+import warnings
+
 import pytest
 from surgeon.patterns.half_norm import half_norm
 from surgeon.patterns.layer_norm import layer_norm
 from surgeon.patterns.skip_layer_norm import skip_layer_norm
 
+import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = (
@@ -64,3 +67,9 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_a_scale_that_is_tried_in_half_precision_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        surgeon.rewrite(graph(NODE.replace("w,", "large,")), half_norm)
