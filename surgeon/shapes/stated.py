@@ -64,10 +64,11 @@ class Stated:
     def names_hold(self) -> bool:
         """Whether dimensions of one name are of one size, as torch.export found: it has a name for each free one.
 
-        Whoever names dimensions by hand may give one name to all; the size of one need not be that of another.
+        Whoever names dimensions by hand may give one name to all; the size of one need not be that of another.  Where
+        there are more names than torch knew of, somebody put inputs there, as where models are merged.
         """
         noted = next((item.value for item in self._graph.metadata_props if item.key == RANGES), None)
-        return noted is not None and len(set(re.findall(r"\bs\d+\b", noted))) <= len(self.symbols)
+        return noted is not None and len(set(re.findall(r"\bs\d+\b", noted))) == len(self.symbols)
 
     def distrust(self) -> None:
         """Believe no shape any more that graphs state, but those of the model's inputs."""
