@@ -540,3 +540,12 @@ def test_what_models_tell_of_themselves_is_no_difference_and_told(tmp_path):
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
     assert "Nothing but what they tell of themselves differs." in page
     assert "metadata trace of 2 nodes" in page
+
+
+def test_long_texts_are_told_from_where_they_part():
+    text = '<ir_version: 9, opset_import: ["": 18]> g (float[n] x) => (float[n] y) { y = Tanh(x) }'
+    one, other = parse(text), parse(text)
+    one.doc_string, other.doc_string = "a" * 99 + "b" * 99, "a" * 99 + "c"
+    assert surgeon.diff(one, other).told == [f"doc_string: '…{'a' * 20}{'b' * 20}…' → '…{'a' * 20}c'"]
+    one.doc_string = "a" * 99
+    assert surgeon.diff(one, other).told == [f"doc_string: '…{'a' * 20}' → '…{'a' * 20}c'"]

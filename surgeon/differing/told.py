@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from onnx import FunctionProto, ModelProto
@@ -61,10 +62,13 @@ def _told(message: Any) -> dict[str, str]:
 
 def _line(name: str, before: str, after: str) -> Iterator[str]:
     if before != after:
-        yield f"{name}: {_shown(before)} → {_shown(after)}"
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+        first = 0 if alike < _SHOWN else alike - _SHOWN // 2  # else a long text and another would read the same
+        yield f"{name}: {_shown(before, first)} → {_shown(after, first)}"
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, first: int) -> str:
     if not text:
         return "nothing"
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    shown = text[first : first + _SHOWN]
+    return repr(f"{'…' * (first > 0)}{shown}{'…' * (first + _SHOWN < len(text))}")
