@@ -7,6 +7,7 @@ import pytest
 import surgeon
 from surgeon.precision.choices import Retyping
 from surgeon.precision.nearness import Nearness
+from surgeon.telling.conversions import outcome_words
 from tests.half_models import converted, kept, model
 
 LOST = "a = Add({0}, c) b = Sub(a, c)"
@@ -146,3 +147,15 @@ def test_what_integers_are_judged_by_is_said():
     assert report.others == {"i": 0.0}
     told = "output 'i' holds no floats, and is judged by how many of its elements are others: 0 % are, and 1 % may be"
     assert told in report.told
+
+
+def test_the_length_of_a_sequence_is_told_as_no_output():
+    _, report = converted(model("e = Exp(x) y = SequenceConstruct(e, e)", "(float[N, 4] x) => (seq(float[N, 4]) y)"))
+    assert (report.outcome, report.others) == ("proved", {})
+    assert not any("holds no floats" in told for told in report.told)
+
+
+def test_a_model_whose_float32_rounds_nothing_is_not_told_to_have_none():
+    made = model("y = Greater(x, k)", "(float[N, 4] x) => (bool[N, 4] y)", weights="<float k = {0.5}>")
+    _, report = converted(made)
+    assert (report.outcome, outcome_words(report)) == ("unchanged", "nothing in it rounds float32")

@@ -52,6 +52,7 @@ class Trying:
         self._away = Away(custom_ops, options.run_time)
         self._low = limits(change.new)[0] if change.narrows else -FAR
         self._nearness = Nearness(skeleton.graph, change)
+        self._lengths = {f"len({value.name})" for value in skeleton.graph.output}  # of sequences, which are no outputs
         self.wanted: list[tuple[Arrays, Arrays]] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle, self.is_stale = "", False
@@ -181,7 +182,7 @@ class Trying:
                 for name, array in wanted.items():
                     apart = self._nearness.apart(name, array, answer.get(name))
                     worst = max(worst, apart)
-                    if is_counted(array) and array.size:
+                    if is_counted(array) and array.size and name not in self._lengths:
                         parts.setdefault(name, []).append(min(apart, 1.0))
         self.others = {name: max(found) for name, found in parts.items()}
         return FAR if any(min(found) == 1 for found in parts.values()) else worst

@@ -23,7 +23,9 @@ def kept_lines(report: ConvertReport) -> Iterator[tuple[str, str, int]]:
 def outcome_words(report: ConvertReport) -> str:
     """What stands behind the outcome: how far outputs move, or why nothing is known of that."""
     if report.outcome == "unchanged":
-        return f"nothing in it {'can be ' + report.change[1] if report.kept else 'is ' + report.change[0]}"
+        if report.kept:
+            return f"nothing in it can be {report.change[1]}"
+        return f"nothing in it {'rounds' if report.followers else 'is'} {report.change[0]}"
     if report.error is None or report.reason:
         return report.reason
     return f"on {runs_text(report.runs, report.oracle)}"
