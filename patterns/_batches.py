@@ -11,8 +11,9 @@ from surgeon import Captures, Graph, Tensor, dims, require
 class Merged(Captures):
     """Factors a, b and v with several axes before their rows, these as one (first, second, third), and what is made.
 
-    left, right, scale: of either factor, and of their product; wide, narrow: dtypes around the softmax; to, into, out:
-    those that the factors of scores, values and what is made are cast to in one batch.
+    left, right, scale: of either factor, and of their product; within: of the second before it is turned.
+    wide, narrow: dtypes around the softmax; to, into, out: those that the factors of scores, values and what is made
+    are cast to in one batch.
     """
 
     a: Tensor
@@ -26,6 +27,7 @@ class Merged(Captures):
     bias: Tensor | None = None
     left: float | None = None
     right: float | None = None
+    within: float | None = None
     scale: float | None = None
     to: int | Any = None
     into: int | Any = None

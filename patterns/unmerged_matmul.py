@@ -1,5 +1,6 @@
 """Products of matrices in a batch of several axes, which were one axis for as long as they were multiplied."""
 
+from math import prod
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
@@ -16,7 +17,7 @@ def scores(g: Graph, m: Merged) -> Tensor:
     """A product of two batches, the second turned or not, with a number on either and on both, and a tensor added."""
     m.first, m.second = merged(g, m.a), merged(g, m.b)
     first, second = (g.optional(g.cast(x, to=m.to)) for x in (m.first, m.second))
-    m.turned = g.transpose(g.optional(g.mul(second, m.right)), perm=[0, 2, 1])
+    m.turned = g.transpose(g.optional(g.mul(second, m.within)), perm=[0, 2, 1])
     turned = g.any_of(m.turned, g.cast(m.turned, to=m.to))
     one, two = g.optional(g.mul(first, m.left)), g.optional(g.mul(g.any_of(turned, second), m.right))
     return g.optional(g.add(g.optional(g.mul(g.matmul(one, two), m.scale)), m.bias))
@@ -88,7 +89,8 @@ def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
         axes, b = list(range(m.a.rank)), recast(g, m.b, m.to)
         b = b if m.turned is None else g.transpose(b, perm=[*axes[:-2], axes[-1], axes[-2]])
         made = made if m.left is None else g.mul(made, m.left)
-        made = g.matmul(made, b if m.right is None else g.mul(b, m.right))
+        numbers = [number for number in (m.within, m.right) if number is not None]
+        made = g.matmul(made, g.mul(b, prod(numbers)) if numbers else b)
         made = made if m.scale is None else g.mul(made, m.scale)
         made = made if m.bias is None else g.add(made, parted(g, m.bias, list(m.a.shape[:-2])))
     if m.soft is not None:

@@ -70,6 +70,9 @@ FIRES = [
          graph(f"{TURN} d = Mul(half, q3) e = Div(kt, half) p = MatMul(d, e) {END}")),
     Case(unmerged_matmul, "a number before a turn",
          graph(f"{TURN.replace('(k3)', '(e)').replace('kt =', 'e = Mul(k3, half) kt =')} p = MatMul(q3, kt) {END}")),
+    Case(unmerged_matmul, "one number before a turn and after it", graph(
+        f"{TURN.replace('(k3)', '(e)').replace('kt =', 'e = Mul(k3, half) kt =')} r = Mul(kt, half) "
+        f"p = MatMul(q3, r) {END}")),
     Case(unmerged_matmul, "a number on the second", graph(f"{PLAIN} d = Mul(c3, half) p = MatMul(q3, d) {END}")),
     Case(unmerged_matmul, "a number on the product", graph(f"{PLAIN} d = MatMul(q3, c3) p = Mul(d, half) {END}")),
     Case(unmerged_matmul, "slopes for each batch and head, as BLOOM has them",
