@@ -82,7 +82,7 @@ def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
 
     What: scores of an attention, their softmax, softmax(scores) · v, or all, where batch and heads were made one axis
     and are two behind it; for the values it is enough that they were two before.  What is added is reshaped instead.
-    Numerics: none.
+    Numerics: rounding only, where half precision is cast on the way; else none.
     """
     made = recast(g, m.a, m.to)
     if m.b is not None:
