@@ -143,10 +143,19 @@ class _Differing:
     def _differ(self, one: Size | None, other: Size | None) -> bool:
         if one is None or other is None or not symbols(one) | symbols(other) <= self._free:
             return False
+        if _may_name(one, other) or _may_name(other, one):
+            return False
         try:
             return all(evaluate(one, sizes) != evaluate(other, sizes) for sizes in self._tried)
         except SizeError:
             return False
+
+
+def _may_name(one: Size, other: Size) -> bool:
+    """Whether a size is a name of its own, and may be that of a sum or a product of others: a total of past and new."""
+    mine, others = symbols(one), symbols(other)
+    is_lone = any(symbol(name) == one for name in mine)
+    return is_lone and bool(others) and mine.isdisjoint(others) and all(symbol(name) != other for name in others)
 
 
 def _settled(model: onnx.ModelProto, differ: _Differing) -> set[str]:
