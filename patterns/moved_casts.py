@@ -36,18 +36,21 @@ def written(g: Graph, m: Move, x: Tensor) -> Tensor:
     return made
 
 
-def before_cast(g: Graph, m: Between) -> Tensor:
-    """A Cast of what was moved, others reading that or not, moved again."""
-    m.moved = g.shared(move(g, m.first, m.x))
+def cast_and_moved(g: Graph, m: Between, moved: Tensor) -> Tensor:
+    """A Cast of what was moved, moved again."""
+    m.moved = moved
     m.y = g.cast(m.moved, to=m.to)
     return move(g, m.second, m.y)
+
+
+def before_cast(g: Graph, m: Between) -> Tensor:
+    """The same, others reading what was moved first or not."""
+    return cast_and_moved(g, m, g.shared(move(g, m.first, m.x)))
 
 
 def behind_cast(g: Graph, m: Between) -> Tensor:
-    """A Cast of what was moved for it alone, moved again."""
-    m.moved = move(g, m.first, m.x)
-    m.y = g.cast(m.moved, to=m.to)
-    return move(g, m.second, m.y)
+    """The same of what was moved for the Cast alone."""
+    return cast_and_moved(g, m, move(g, m.first, m.x))
 
 
 def step(m: Between) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from onnx import FunctionProto, ModelProto
 
 from surgeon.indexing.scope import Node
+from surgeon.listing import counted
 from surgeon.ops.walking import key_of
 
 _FIELDS = ("ir_version", "producer_name", "producer_version", "domain", "model_version")
@@ -38,7 +39,7 @@ def told_of_nodes(one: Node, other: Node) -> Iterator[str]:
 
 def lines_of_nodes(counts: Counter[str]) -> Sequence[str]:
     """The same of all nodes: of how many it differs."""
-    return [f"{name} of {count:,} node{'s' * (count != 1)}" for name, count in counts.most_common()]
+    return [f"{name} of {counted(count, 'node')}" for name, count in counts.most_common()]
 
 
 def _of_pairs(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.stated import Stated
 from surgeon.shapes.symbols import Size, SizeError, evaluate, symbol, symbols
 
-Contradicts: TypeAlias = Callable[[Open, Open], bool]
+Differ: TypeAlias = Callable[[Size | None, Size | None], bool]
 _LEAST = (3, 48, 131)
 """Sizes that free dimensions are tried at: the first of them, and the others in steps of two."""
 
@@ -39,7 +39,7 @@ def misstatements(index: Index, shapes: Shapes, doubtful: Collection[str] = ()) 
     Open sizes never count against a node.  What reads a tensor that is stated otherwise than made is passed over: what
     it makes follows from a statement that is wrong; so is what reads a tensor that is doubtful for another reason.
     """
-    return _of_scopes(index, [index.main], shapes, doubtful, _contradict)
+    return _of_scopes(index, [index.main], shapes, doubtful, _are_two_numbers)
 
 
 def _of_scopes(
@@ -47,7 +47,7 @@ def _of_scopes(
     scopes: Iterable[Scope],
     shapes: Shapes,
     doubtful: Collection[str],
-    contradict: Contradicts,
+    differ: Differ,
     settled: Collection[str] = (),
 ) -> Iterator[Misstatement]:
     """As `misstatements`, of these scopes; what is settled in the main graph is not looked at."""
@@ -70,7 +70,7 @@ def _of_scopes(
                 every = _made(shapes, node)
             for name, made in zip(node.outputs, every, strict=False):
                 wanted = _sizes(stated[name]) if name in stated else None
-                if wanted is None or made.shape is None or not contradict(wanted, made.shape):
+                if wanted is None or made.shape is None or not _contradict(wanted, made.shape, differ):
                     continue
                 doubted.add(name)
                 yield Misstatement(node, _text(stated[name].type.tensor_type.shape.dim), _text(made.shape))
@@ -108,7 +108,7 @@ def _looked_at(index: Index, stated: Stated) -> Misstated:
     scopes = [scope for scope in index.scopes if scope.function is None]
     differ = _Differing(stated.symbols)
     settled = _settled(index.model.skeleton, differ)
-    found = list(_of_scopes(index, scopes, Shapes(Origin(index)), (), differ.contradict, settled))
+    found = list(_of_scopes(index, scopes, Shapes(Origin(index)), (), differ.apart, settled))
     if not found:
         return BELIEVED
     node, before, after = found[0]
@@ -125,12 +125,6 @@ class _Differing:
         names = sorted(self._free)
         self._tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _LEAST]
 
-    def contradict(self, stated: Open, made: Open) -> bool:
-        """Whether shapes are of different ranks, or differ in a size wherever it is tried."""
-        if len(stated) != len(made):
-            return bool(stated)
-        return any(map(self._differ, stated, made))
-
     def are_settled(self, stated: Open | None, made: Open | None) -> bool:
         """Whether what is made cannot contradict what is stated: sizes are equal, or hang on no free dimensions."""
         if not stated:
@@ -140,7 +134,8 @@ class _Differing:
         pairs = zip(stated, made, strict=True)
         return all(one == other or one is None or not symbols(one) <= self._free for one, other in pairs)
 
-    def _differ(self, one: Size | None, other: Size | None) -> bool:
+    def apart(self, one: Size | None, other: Size | None) -> bool:
+        """Whether two sizes differ wherever they are tried."""
         if one is None or other is None or not symbols(one) | symbols(other) <= self._free:
             return False
         if _may_name(one, other) or _may_name(other, one):
@@ -210,9 +205,12 @@ def _text(sizes: Sequence[Size | onnx.TensorShapeProto.Dimension | None]) -> str
     return f"[{', '.join(map(_named, sizes))}]"
 
 
-def _contradict(stated: Open, made: Open) -> bool:
-    """Whether shapes are of different ranks, or differ in a number.  No axes at all are stated for "any shape" too."""
+def _contradict(stated: Open, made: Open, differ: Differ) -> bool:
+    """Whether shapes are of different ranks, or differ in a size.  No axes at all are stated for "any shape" too."""
     if len(stated) != len(made):
         return bool(stated)
-    pairs = zip(stated, made, strict=True)
-    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+    return any(map(differ, stated, made))
+
+
+def _are_two_numbers(one: Size | None, other: Size | None) -> bool:
+    return isinstance(one, int) and isinstance(other, int) and one != other

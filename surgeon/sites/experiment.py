@@ -61,13 +61,18 @@ class MiniModels:
         fixed = {text: size for text, size in self.dims.items() if isinstance(size, int)}
         if not any(dim.dim_param in fixed for dim in _dims(self.before)):
             return self
-        before, after = ModelProto(), ModelProto()
-        for made, side in ((before, self.before), (after, self.after)):
-            made.CopyFrom(side)
-            for dim in _dims(made):
-                if dim.dim_param in fixed:
-                    dim.dim_value = fixed[dim.dim_param]
-        return replace(self, before=before, after=after)
+        return replace(self, before=sized(self.before, fixed.get), after=sized(self.after, fixed.get))
+
+
+def sized(model: ModelProto, size: Callable[[str], int | None]) -> ModelProto:
+    """A copy whose inputs state numbers in place of their free dimensions, of which `size` knows some by name."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    for dim in _dims(made):
+        number = size(dim.dim_param)
+        if number is not None:
+            dim.dim_value = number
+    return made
 
 
 def _dims(model: ModelProto) -> Iterator[TensorShapeProto.Dimension]:

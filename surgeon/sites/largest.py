@@ -9,7 +9,7 @@ from onnx import ModelProto, helper, numpy_helper
 from surgeon.errors import SurgeonError
 from surgeon.running.runtime import OUT_OF_MEMORY, SessionError
 from surgeon.shapes.symbols import Size, SizeError
-from surgeon.sites.experiment import Experiment
+from surgeon.sites.experiment import Experiment, sized
 from surgeon.sites.setting import Setting
 
 
@@ -67,21 +67,17 @@ def _told(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | N
 
 def _at(experiment: Experiment, side: ModelProto, setting: Setting) -> ModelProto:
     """A side with the sizes of a run in place of its free dimensions, and in the tensors that follow from them."""
-    sized = ModelProto()
-    sized.CopyFrom(side)
+    dims = experiment.minis.dims
+    made = sized(side, lambda text: setting.size(dims[text]) if text in dims else None)
     values = {item.name: item.value for item in experiment.inputs if item.value is not None}
-    for port in sized.graph.input:
-        tensor = port.type.tensor_type
-        for dim in tensor.shape.dim:
-            if dim.dim_param in experiment.minis.dims:
-                dim.dim_value = setting.size(experiment.minis.dims[dim.dim_param])
+    for port in made.graph.input:
         if port.name in values:
-            dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            dtype = helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
             value = numpy_helper.from_array(setting.value(values[port.name], dtype), port.name)
-            sized.graph.initializer.append(value)
-    del sized.graph.value_info[:]  # in symbols
-    kept = [port for port in sized.graph.input if port.name not in values]
-    del sized.graph.input[:]
-    sized.graph.input.extend(kept)
-    return sized
+            made.graph.initializer.append(value)
+    del made.graph.value_info[:]  # in symbols
+    kept = [port for port in made.graph.input if port.name not in values]
+    del made.graph.input[:]
+    made.graph.input.extend(kept)
+    return made
 
