@@ -1,13 +1,15 @@
 """The quick roads give what the search gives, and nothing more."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surgeon import rewrite
+from surgeon import find, rewrite, rule
 from surgeon.matching import match
-from surgeon.rewriting import acceptance
-from surgeon.rewriting.acceptance import Workshop
+from surgeon.rewriting import workshop
+from surgeon.rewriting.workshop import Workshop
 from surgeon.testing import parse
 from tests import sampling
 
@@ -134,11 +136,51 @@ def test_equal_layers_need_one_search(monkeypatch, rules, model):
 def test_a_replacement_is_built_once_for_equal_answers(monkeypatch):
     """Of equal numbers, dtypes and shapes; another epsilon is another fragment."""
     built = []
-    build = acceptance.build
-    monkeypatch.setattr(acceptance, "build", lambda *given: built.append(given) or build(*given))
+    build = workshop.build
+    monkeypatch.setattr(workshop, "build", lambda *given: built.append(given) or build(*given))
     kinds = [("torchscript", -1, epsilon) for epsilon in ("small", "large", "small", "small", "large")]
     after, report = rewrite(norms(kinds), "layer_norm", check="none")
     assert len(report.sites) == 5
     assert len(built) == 2
     given = [next(item.f for item in node.attribute if item.name == "epsilon") for node in after.graph.node]
     assert given == pytest.approx([1e-5, 0.1, 1e-5, 1e-5, 0.1])
+
+
+def sum_of(g: Any, x: Any, y: Any) -> Any:
+    """A sum with a Neg before it, or without."""
+    return g.abs(g.add(g.any_of(g.neg(x), x), y))
+
+
+@rule(patterns=[sum_of])
+def subtracted(g: Any, x: Any, y: Any) -> Any:
+    """Right where the Neg goes, wrong where it stays and is x."""
+    return g.abs(g.sub(y, x))
+
+
+def alternating(layers):
+    """Sums with a Neg, which somebody else reads in every second layer from the third on."""
+    body, x = [], "z"
+    for i in range(layers):
+        body.append(f"c{i} = Cos({x}) b{i} = Exp(c{i}) n{i} = Neg(b{i}) a{i} = Add(n{i}, z) y{i} = Abs(a{i})")
+        x = f"y{i}"
+        if i and i % 2 == 0:
+            body.append(f"s{i} = Sin(n{i}) t{i} = Add(y{i}, s{i})")
+            x = f"t{i}"
+    return parse(f"(float[n, 4] z) => (float[n, 4] {x}) {{ {' '.join(body)} }}")
+
+
+def test_sites_that_end_otherwise_are_not_alike():
+    """Where somebody else reads a Neg it stays, and the search that took it in ends with less: not the same site."""
+    by_template = {}
+    for found in find(alternating(7), subtracted):
+        by_template.setdefault(found.template, set()).add(tuple(node.op for node in found.nodes))
+    by_template.pop(None)  # the first of each kind, which a search found
+    assert sorted(map(sorted, by_template.values())) == [[("Add", "Abs")], [("Neg", "Add", "Abs")]]
+
+
+def test_a_proof_serves_no_site_that_ends_otherwise():
+    """What is right with the Neg is wrong without, and rolled back wherever it is."""
+    _, report = rewrite(alternating(9), subtracted, keep_going=True)
+    assert sorted(site.root for site in report.rolled_back) == ["y2", "y4", "y6", "y8"]
+    assert all(len(site.steps[0].removed) == 3 for site in report.sites)
+    assert len(report.sites) == 5

@@ -13,7 +13,7 @@ from surgeon.matching.algebra import real
 from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
-from surgeon.matching.memory import Memory, Recorder, Remembered, Road
+from surgeon.matching.memory import End, Memory, Recorder, Remembered, Road
 from surgeon.matching.pattern import Named, Pattern, Search, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.sizes import SizesAsked, asked_sizes
@@ -190,7 +190,7 @@ class _Attempt:
     """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
     which only the garbage collector frees."""
 
-    __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed")
+    __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed", "template")
 
     def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
@@ -198,6 +198,7 @@ class _Attempt:
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
         self.known: Remembered | None = None  # the search that found it, or one before that was told the same
+        self.template: End | None = None  # what had the last word in the search whose quick road led here
 
     def run(self, root: Node, memory: Memory | None = None) -> None:
         """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
@@ -225,9 +226,10 @@ class _Attempt:
             return self._ends(earlier, names, name) or not earlier.found
         return False
 
-    def _ends(self, earlier: Remembered, names: list[str], name: str) -> bool:
+    def _ends(self, earlier: Remembered, names: list[str], name: str, is_quick: bool = False) -> bool:
         """Whether what had the last word in an earlier search has it here, with other tensors."""
         for end in earlier.ends:
+            self.template = end if is_quick else None
             end.enter(self.state, names)
             if self.finish((name,)):
                 return True
@@ -240,10 +242,8 @@ class _Attempt:
             return
         name = root.outputs[0]
         names = memory.fit(road.search, self.state, name)
-        if names is not None and self._ends(road.search, names, name):
+        if names is not None and self._ends(road.search, names, name, is_quick=True):
             tried.add(root)
-            if self.found is not None:
-                self.found.template = road.search
 
     def finish(self, names: tuple[str, ...]) -> bool:
         """All outputs so far are matched: go on to the next, or have the last word."""
@@ -263,6 +263,7 @@ class _Attempt:
             return False
         if len(names) > 1 and comes_back(state, compiled, match.nodes, names, passed):
             return False
+        match.template = self.template
         if self.accept is not None and not self.accept(match):
             return False
         self.found = match

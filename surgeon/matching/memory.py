@@ -8,6 +8,7 @@ is no part of the search.  Where a match depends on structure alone, the way fro
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from surgeon.indexing.constants import CONSTANT_OPS, Value
@@ -95,7 +96,8 @@ class _Makers(Mapping[str, Node]):
         return len(self._makers)
 
 
-class End(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class End:
     """What had the last word: nodes by the place of a tensor that they make, bindings, and where the state has nodes.
 
     A bound tensor is its place, several are a list of places, and any other value is as it is.

@@ -4,187 +4,32 @@ The rewrite and its explanation accept by this one function.  Replacements are m
 alike, and held against the schemas.
 """
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import onnx
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Scope
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
-from surgeon.matching.state import Several
 from surgeon.misses.findings import Finding, Kind
 from surgeon.ops.attributes import dtype_name, dtype_word
 from surgeon.ops.node_check import check_node
-from surgeon.ops.schemas import dtype_number, learn_dtypes, schema
 from surgeon.rewriting.runnable import (
     NoKernel,
     broken_limit,
     had_kernels,
-    lacking_kernel,
     later_opset,
     limits_for,
     provider_of,
     runs_already,
 )
+from surgeon.rewriting.workshop import Workshop
 from surgeon.rules.rule import Plan, Rule, broken
 from surgeon.shapes.facts import spelled
 from surgeon.shapes.indexed import shapes_of
-from surgeon.splicing.fragment import Fragment, Ref, build, call_with_captures
+from surgeon.splicing.fragment import Fragment
 from surgeon.splicing.splice import Splicer, import_version
-from surgeon.target import Provider, target_of
-
-T = TypeVar("T")
-NOTHING, DTYPES, SHAPES = range(3)
-PLAIN = (bool, int, float, str, type(None))
-
-
-@dataclass(slots=True)
-class _Sayings:
-    """What a function said, and what it asked last, by the facts that it may ask for; asks: how far it went for them.
-
-    What it said before it went further is not found any more: the facts are others.
-    """
-
-    asks: int = NOTHING
-    by_facts: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
-
-
-class Workshop:
-    """The fragments of one run.
-
-    What a rule's function says of one match, and the fragment that it builds, serve every match that gives it the same
-    answers: the same numbers bound and, if it asked for them, the same dtypes and shapes.  Of one that looked at more,
-    at the values of a weight, say, nothing is kept.
-    """
-
-    def __init__(
-        self, index: Index, provider: str | None = None, among: Collection[Provider] | None = None
-    ) -> None:
-        """provider: the execution provider that is to run what is made, None for any.  among: others of the target."""
-        self._index, self._provider, self._among = index, provider, among
-        self._said: dict[Any, _Sayings] = {}
-        self._run: dict[Any, NoKernel | None] = {}
-        self._checked: dict[Any, tuple[Fragment, NoKernel | None]] = {}  # keeps alive what it knows by id
-
-    def require(self, condition: Callable[..., Any], compiled: Compiled, match: Match) -> None:
-        """Hold a match against a condition of its rule.  Raises Refused where it does not hold."""
-        why = self._once(condition, compiled, match, lambda: _refused(condition, match))
-        if why is not None:
-            raise Refused(why)
-
-    def build(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
-        """The replacement of a match.  Raises what the rule's own code raises, Refused among it."""
-        function = plan.form.function
-        return self._once(function, compiled, match, lambda: build(function, match))
-
-    def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
-        """What a rule's function says of a match, asked for only where no match with the same answers was before."""
-        bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
-        kind = (function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound)
-        said = self._said.get(kind)
-        known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
-        if known is not None:
-            match.asked_last = known[1] or match.asked_last
-            found: T = known[0]
-            return found
-        before, match.asked_last = match.asked_last, None
-        match.inspected = match.asked_dtype = match.asked_shape = False
-        try:
-            found = call()
-        finally:
-            asked, match.asked_last = match.asked_last, match.asked_last or before
-        if not match.inspected and all(_is_plain(held) for held in match.bound.values()):
-            said = self._said.setdefault(kind, _Sayings())
-            said.asks = max(said.asks, SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING)
-            said.by_facts[self._facts(match, said.asks)] = found, asked
-        return found
-
-    def _facts(self, match: Match, asks: int) -> tuple[Any, ...]:
-        """What there is to be asked of the captured tensors, so far as this goes."""
-        if asks == NOTHING:
-            return ()
-        shapes, scope = shapes_of(self._index), match.scope
-        ask = shapes.facts if asks == SHAPES else shapes.dtype
-        names = [held if isinstance(held, Several) else (held,) for held in match.bound.values()]
-        return tuple([ask(scope, name) for held in names for name in held if isinstance(name, str)])
-
-    def require_valid(self, match: Match, fragment: Fragment) -> NoKernel | None:
-        """Refuse a replacement whose nodes break their schemas, before anything is edited.
-
-        Returns the node that the execution provider cannot run, if there is one.  Raises Refused where it does not suit
-        this model, RuleError where it would suit none.
-        """
-        scope, shapes = match.scope, shapes_of(self._index)
-        dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
-        made = tuple([shapes.dtype(scope, name) for name in match.outputs])
-        key = (id(fragment), tuple(dtypes.values()), made, scope.opset)
-        if key in self._checked:
-            return self._checked[key][1]
-        known = {str(Ref("capture", key)): dtype for key, dtype in dtypes.items()}
-        for place, constant in enumerate(fragment.constants):
-            if constant.like is None and constant.values.dtype.kind != "S":
-                known[str(Ref("constant", place))] = dtype_number(constant.values.dtype)
-        for ref, dtype in zip(fragment.outputs, made, strict=True):
-            known.setdefault(str(ref), dtype)
-        nodes = list(fragment.as_protos())
-        for node in nodes:
-            opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
-            complaints = check_node(node, opset, known.get, scope.function is not None)
-            if complaints:
-                _refuse_at_any_opset(node, scope.function is not None)
-                raise Refused(f"what would be written breaks its schema: {complaints[0]}")
-            learn_dtypes(node, opset, known)
-        lacking = self._lacking(fragment, nodes, known, scope)
-        self._checked[key] = fragment, lacking
-        return lacking
-
-    def _lacking(
-        self, fragment: Fragment, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
-    ) -> NoKernel | None:
-        """The node that the provider cannot run; asked once for all fragments of the same nodes and dtypes."""
-        if self._provider is None:
-            return None
-        wired = tuple([(node.kind, node.inputs) for node in fragment.nodes])
-        key = (wired, tuple(known.values()), scope.opset, id(scope.versions))
-        if key not in self._run:
-            self._run[key] = lacking_kernel(self._provider, nodes, known, scope.versions, among=self._among)
-        return self._run[key]
-
-
-def _refused(condition: Callable[..., Any], match: Match) -> str | None:
-    """Why a condition does not let a match pass; None where it does."""
-    try:
-        call_with_captures(condition, match)
-    except Refused as refusal:
-        return str(refusal)
-    return None
-
-
-def _written(held: Any) -> Any:
-    """What a name is bound to, but for which tensors these are."""
-    if isinstance(held, str):
-        return ""
-    return len(held) if isinstance(held, Several) else repr(held)
-
-
-def _is_plain(held: Any) -> bool:
-    """Whether what a name is bound to is said in full by how it is written: not a dict of tensors, say."""
-    if isinstance(held, tuple) and not isinstance(held, Several):
-        return all(isinstance(item, PLAIN) for one in held for item in (one if isinstance(one, list) else (one,)))
-    return True
-
-
-def _refuse_at_any_opset(node: onnx.NodeProto, in_function: bool) -> None:
-    """Raise RuleError for a node that is wrong whatever the model: the rule is to blame."""
-    newest = schema(node.domain, node.op_type, None)
-    complaints = check_node(node, newest.since_version if newest else 1, lambda _: None, in_function)
-    if complaints:
-        raise RuleError(f"What the rule writes breaks its schema: {complaints[0].rstrip('.')}; mend the rule.")
-
+from surgeon.target import target_of
 
 if TYPE_CHECKING:
     from surgeon.diagnosis.limits import Limits
@@ -239,8 +84,14 @@ class Acceptance:
         What the target does not run is written only where its provider had no kernels for what is there.  Raises
         Declined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
         """
+        known = None if match.template is None else self.workshop.known(match)
+        if known is not None:
+            return known
         try:
-            return self._written(rule, plan, compiled, match)
+            fragment = self._written(rule, plan, compiled, match)
+            if match.template is not None and self._depends_on_facts(rule, fragment):
+                self.workshop.keep((*rule.conditions, plan.form.function), compiled, match, fragment)
+            return fragment
         except Declined as declined:
             fragments = [declined.fragment]
             for form in plan.others if declined.is_of_form else ():
@@ -252,6 +103,13 @@ class Acceptance:
             if best is None or self.provider is None or had_kernels(self.provider, match):
                 raise
             return best  # nothing is lost: it could not run before either
+
+    def _depends_on_facts(self, rule: Rule, fragment: Fragment) -> bool:
+        """Whether nothing but dtypes, and what a rule's functions ask, may keep a fragment from an equal site."""
+        (output, *others), limits = fragment.outputs, self.limits
+        is_held = any(item.like is not None for item in fragment.constants) or bool(others) or output.kind != "inner"
+        is_limited = limits is not None and any(node.qualified in limits for node in fragment.nodes)
+        return not (rule.lacking or is_held or is_limited)
 
     def _written(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """What the form of a plan writes in place of a match.  Raises as `replacement`."""

@@ -1,7 +1,7 @@
 """The nodes that one step writes: names, records, and what they carry of those whose place they take."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,6 +13,8 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.walking import graphs_in
 from surgeon.splicing.fragment import FixedTensor, Made, Ref
 from surgeon.splicing.tables import hold
+
+NO_NAMES: Mapping[Ref, str] = {}
 
 
 @dataclass(slots=True)
@@ -48,6 +50,12 @@ class Maker:
         """A node with its tensors named; not yet part of the scope."""
         inputs = tuple([names[ref] for ref in made.inputs])
         outputs = tuple([names[ref] for ref in made.makes])
+        return self.named(made, inputs, outputs, names)
+
+    def named(
+        self, made: Made, inputs: tuple[str, ...], outputs: tuple[str, ...], names: Mapping[Ref, str] = NO_NAMES
+    ) -> Node:
+        """The same by the names of what it reads and makes.  names: those of what its bodies read."""
         name = self.name if self.name and made.qualified == self.root.op else self.fresh(self.stem(made.op))
         kind = made.kind
         if made.holds_graphs:

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 from surgeon.errors import require
 from surgeon.file.records import FROM
@@ -15,6 +16,7 @@ from surgeon.matching.sizes import SizesAsked
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.splicing.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.splicing.keeping import can_copy, kept_nodes, put_in_place, record_now, staying
+from surgeon.splicing.mould import Mould
 from surgeon.splicing.nodes import Maker, constant_node, provenance
 from surgeon.splicing.placing import asked_elsewhere, place_of, require_shareable, sees
 from surgeon.splicing.tables import (
@@ -25,6 +27,7 @@ from surgeon.splicing.tables import (
     fix,
     import_domain,
     liken,
+    listed_in,
     move,
     put,
     redirect,
@@ -32,6 +35,7 @@ from surgeon.splicing.tables import (
     sweep,
 )
 
+_IS_ORIGINAL = attrgetter("original")
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 
 
@@ -85,6 +89,7 @@ class Splicer:
         self.inner: set[str] = set()  # tensors that the source has not
         self._redirectors: dict[Node, list[Step]] = {}
         self._shared: dict[Hashable, str] = {}
+        self._moulds: dict[object, tuple[Fragment, Mould | None]] = {}  # by template
 
     @cached_property
     def _had_rules(self) -> bool:
@@ -95,6 +100,10 @@ class Splicer:
         """Replace a match that `require_writable` lets pass."""
         if not match.nodes:
             return self._share(match, fragment, rule)
+        if match.template is not None:
+            step = self._alike(match, fragment, rule)
+            if step is not None:
+                return step
         asides = [self._ask_elsewhere(match, asked, rule) for asked in match.sizes]
         scope = match.scope
         root = match.root
@@ -147,6 +156,39 @@ class Splicer:
             self.index.local.add(function)
         step.orphans = self._drop_orphans(scope, outside)
         step.before = [*self._builds_on(step), *asides] if asides else self._builds_on(step)
+        self.steps.append(step)
+        return step
+
+    def _alike(self, match: Match, fragment: Fragment, rule: str) -> Step | None:
+        """As `apply`, where all that is new about a site is what its tensors and nodes are called; None elsewhere."""
+        known = self._moulds.get(match.template)
+        if known is None or known[0] is not fragment:
+            self._moulds[match.template] = fragment, Mould.of(match, fragment)
+            return None  # the first imports what new nodes need
+        mould, scope, root = known[1], match.scope, match.root
+        if mould is None or scope.bodies or self._redirectors or listed_in(scope, root.slot):
+            return None
+        if not all(map(_IS_ORIGINAL, match.nodes)):
+            return None
+        step = Step(rule, match, fragment, root)
+        proto = root.proto
+        carried = provenance(scope, match.nodes, proto, rule, self._had_rules)
+        maker = Maker(self.fresh, scope, root, proto.name or root.label, root.slot, carried)
+        names = ["", *match.outputs, *map(match.tensor, mould.captures)]
+        names += [maker.tensor(op, place) for op, place in mould.inner]
+        outside = detach(scope, match, ())
+        step.added = [
+            maker.named(made, tuple([names[place] for place in reads]), tuple([names[place] for place in makes]))
+            for made, reads, makes in mould.nodes
+        ]
+        put(scope, root.slot, 0, step.added)
+        for node in step.added:
+            self.wrote[node] = step
+            attach(scope, node)
+        self.inner.update(names[len(names) - len(mould.inner) :])
+        step.orphans = self._drop_orphans(scope, outside)
+        if step.orphans:
+            step.before = self._builds_on(step)
         self.steps.append(step)
         return step
 

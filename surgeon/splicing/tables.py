@@ -35,7 +35,7 @@ def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
         remove(scope, node)
     scope._unmade |= inner
     inner.difference_update(outputs)
-    read = [name for name in taken if name and name not in inner]
+    read = [name for name in taken if name not in inner]
     for name in read:
         retire(scope, name)
     for name in {name for node in kept for name in node.outputs}.difference(outputs):
@@ -46,9 +46,11 @@ def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
 def remove(scope: Scope, node: Node) -> None:
     """Take a node out; what it reads is not told."""
     node.alive = False
-    _touch(scope, node.slot)
+    scope._touched.add(node.slot)
+    scope._live = None
+    producers = scope._producers
     for name in node.outputs:
-        scope._producers.pop(name, None)
+        producers.pop(name, None)
     if node.slot != node.origin:  # a new node, or one that moved
         scope._added[node.slot].remove(node)
 
