@@ -131,7 +131,7 @@ def test_only_one_room_edits():
     assert {"_producers", "_consumers", "_added"} <= tables
     touched = {name: {attribute for attribute, _ in attributes(path)} & tables for name, path in sources()}
     editing = {name for name, found in touched.items() if found and room(name) != "indexing"}
-    assert editing == {"surgeon.splicing.tables", "surgeon.splicing.splice", "surgeon.splicing.write"}
+    assert editing == {"surgeon.splicing.tables", "surgeon.splicing.write"}
     known = {"alive", "inputs", "origin", "record", "slot"}
     assert known < set(Node.__slots__)
     setting = {name for name, path in sources() for attribute, sets in attributes(path) if sets and attribute in known}

@@ -15,6 +15,7 @@ from surgeon.file.foreign import refuse_special, unreadable
 from surgeon.file.wire import MAX_SIZE, Buffer
 
 COPIED = 1 << 16  # bytes up to which a value is a copy; on Windows all are, where no mapped file can be replaced
+AT_ONCE = 1 << 22  # bytes of a map that are read before their memory is given back
 
 State = tuple[int, int, int, int]
 
@@ -65,6 +66,16 @@ def forget_pages(data: Buffer) -> None:
     """Give back the memory of what was read of a map; read again, it comes from the system's cache of the file."""
     if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         data.madvise(mmap.MADV_DONTNEED)
+
+
+def holds_word(data: Buffer, word: bytes) -> bool:
+    """Whether a map holds these bytes; it is read bit by bit, so that little of it is in memory at once."""
+    for start in range(0, len(data), AT_ONCE):
+        is_there = data.find(word, start, start + AT_ONCE + len(word) - 1) >= 0
+        forget_pages(data)
+        if is_there:
+            return True
+    return False
 
 
 def close_map(found: mmap.mmap) -> None:

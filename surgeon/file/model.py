@@ -19,7 +19,7 @@ from surgeon.file import external
 from surgeon.file.absent import bring
 from surgeon.file.edits import Edits, join
 from surgeon.file.foreign import describe, not_utf8
-from surgeon.file.mapping import close_map, forget_pages, map_whole, span_of, stamp
+from surgeon.file.mapping import close_map, forget_pages, holds_word, map_whole, span_of, stamp
 from surgeon.file.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
 from surgeon.file.recasting import Recast
 from surgeon.file.values import Array, decode, decode_raw, densify
@@ -292,6 +292,4 @@ class Model:
         """Whether the word stands anywhere outside of the payloads."""
         if self._payloads:
             return word in self.skeleton.SerializeToString()
-        is_there = self.data.find(word) >= 0
-        forget_pages(self.data)
-        return is_there
+        return holds_word(self.data, word)

@@ -22,6 +22,7 @@ from surgeon.file.atomic import AtomicFile, sync_folder
 from surgeon.file.copying import copy_span, open_read, read_at, write_all
 from surgeon.file.edits import Edits, FileSpan, Piece
 from surgeon.file.fresh import LARGE, LEAST, NewData, name_beside
+from surgeon.file.mapping import forget_pages
 from surgeon.file.model import Model
 from surgeon.file.moves import Move, OtherData, bring, holds, put_in_place, stage, take_back
 from surgeon.file.patch import Patch
@@ -235,6 +236,7 @@ class _Writer:
     def _flush(self) -> None:
         write_all(self._handle, b"".join(self._waiting))
         self._waiting, self._size = [], 0
+        forget_pages(self._source)
 
 
 def _lacking(found: dict[str, Path], out: Path, mode: DataMode, force: bool) -> list[NewData | OtherData]:

@@ -240,21 +240,22 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
     producers, consumers, by_op, nodes = scope._producers, scope._consumers, scope._by_op, scope._nodes
     bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
     made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
-    kinds: dict[str, tuple[str, bool]] = {}  # one string per op, and whether its nodes may hold bodies
+    # One string per op, whether its nodes may hold bodies, and where to list them.
+    kinds: dict[str, tuple[str, bool, Callable[[Node], None]]] = {}
     shared: Callable[[str, str], str] = made.get
     early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
     for slot, proto in enumerate(scope.proto.node):
         op, domain = proto.op_type, proto.domain
         op = qualified(domain, op) if domain else op
         if op not in kinds:
-            kinds[op] = (op, _may_hold_bodies(op))
-        op, may_hold_bodies = kinds[op]
+            kinds[op] = (op, _may_hold_bodies(op), by_op[op].append)
+        op, may_hold_bodies, list_it = kinds[op]
         read = proto.input[:]  # a slice is made in one go, where a loop asks protobuf for each name
         inputs = tuple(map(shared, read, read))
         outputs = tuple(proto.output[:])
         node = Node(op, inputs, outputs, scope, slot)
         nodes.append(node)
-        by_op[op].append(node)
+        list_it(node)
         for name in inputs:
             if name in consumers:
                 consumers[name].append(node)

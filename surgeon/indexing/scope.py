@@ -113,7 +113,7 @@ class Scope:
         self._touched, self._redirected = set[int](), set[Node]()
         self._live: Sequence[Node] | None = None  # what live_nodes has listed since the last edit
         self._retired: dict[str, int] = {}
-        self._unmade: set[str] = set()
+        self._unmade: set[str] = set()  # tensors that went
         self._new_initializers: list[onnx.TensorProto] = []
         self._dropped_initializers: set[str] = set()
         self._shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
@@ -138,6 +138,7 @@ class Scope:
         self.initializers: Mapping[str, onnx.TensorProto] = self._initializers
         self.sparse: Mapping[str, onnx.SparseTensorProto] = self._sparse
         self.redirected: AbstractSet[Node] = self._redirected
+        self.unmade: AbstractSet[str] = self._unmade
         self.alike: Mapping[str, str] = self._alike
         self.fixed: Mapping[str, Array] = self._fixed
 
@@ -160,6 +161,10 @@ class Scope:
     def names(self) -> list[str]:
         """The names of the source's nodes, read once a rewrite needs them all."""
         return [proto.name for proto in self.protos]
+
+    def forget_names(self) -> None:
+        """Let go of what `names` has read."""
+        self.__dict__.pop("names", None)
 
     @cached_property
     def stated(self) -> list[str]:

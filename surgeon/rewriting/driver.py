@@ -100,6 +100,7 @@ class Driver:
         if last:
             self._before_last = self.refusals, len(self.log)
             self._run_to_the_end([*rules, *last], scopes)
+        self.splicer.names.forget()
 
     def _run_to_the_end(self, rules: Sequence[Rule], scopes: Sequence[Scope]) -> None:
         settled = self._settled

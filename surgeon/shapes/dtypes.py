@@ -39,13 +39,13 @@ class Dtypes:
 
     def _beside(self, scope: Scope, name: str) -> int | None:
         """The dtype of a weight or constant that a node reads beside it, where all that it reads is of one type."""
-        source = scope.producers.get(name)
-        for node in (*scope.consumers.get(name, ())[:2], source):
-            if node is not None and node.op in ONE_TYPE and node.scope is scope:
-                for beside in node.inputs:
-                    stored = scope.initializers.get(beside)
-                    if stored is not None:
-                        return int(stored.data_type)
+        source, initializers = scope.producers.get(name), scope.initializers
+        for nodes in (() if source is None else (source,), scope.consumers.get(name, ())[:2]):
+            for node in nodes:
+                if node.op in ONE_TYPE and node.scope is scope:
+                    for beside in node.inputs:
+                        if beside in initializers:
+                            return int(initializers[beside].data_type)
         return None
 
     def _of_one_type(self, scope: Scope, name: str) -> Iterator[tuple[int | None, frozenset[str]]]:

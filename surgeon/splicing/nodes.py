@@ -108,10 +108,10 @@ def provenance(scope: Scope, gone: Sequence[Node], root: NodeProto, rule: str, h
         proto = node.proto
         earlier = [item.value for item in proto.metadata_props if item.key == FROM]
         sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
-    props = root.metadata_props[:]
-    carried = [metadata_record(item.key, item.value) for item in props if item.key not in (FROM, RULE)]
-    origin = metadata_record(FROM, ", ".join(dict.fromkeys(sources)))
-    return b"".join((doc_record(root.doc_string), *carried, origin, _rule_record(rule)))
+    parts = [doc_record(root.doc_string)]
+    parts += [metadata_record(item.key, item.value) for item in root.metadata_props[:] if item.key not in (FROM, RULE)]
+    parts += (metadata_record(FROM, ", ".join(dict.fromkeys(sources))), _rule_record(rule))
+    return b"".join(parts)
 
 
 @cache

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
+from types import MappingProxyType
 
 from surgeon.errors import require
 from surgeon.file.records import FROM
@@ -17,6 +18,7 @@ from surgeon.ops.schemas import knows_domain, schema
 from surgeon.splicing.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.splicing.keeping import can_copy, kept_nodes, put_in_place, record_now, staying
 from surgeon.splicing.mould import Mould
+from surgeon.splicing.names import FreeNames
 from surgeon.splicing.nodes import Maker, constant_node, provenance
 from surgeon.splicing.placing import asked_elsewhere, place_of, require_shareable, sees
 from surgeon.splicing.tables import (
@@ -36,6 +38,7 @@ from surgeon.splicing.tables import (
 )
 
 _IS_ORIGINAL = attrgetter("original")
+NONE: Mapping[Node, Node] = MappingProxyType({})
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 
 
@@ -55,7 +58,7 @@ class Step:
     fragment: Fragment
     root: Node
     added: Sequence[Node] = ()
-    kept: dict[Node, Node] = field(default_factory=dict)
+    kept: Mapping[Node, Node] = field(default_factory=lambda: NONE)
     orphans: Sequence[Node] = ()
     renamed: dict[str, str] | None = None
     before: Sequence["Step"] = ()
@@ -84,8 +87,7 @@ class Splicer:
         self.index = index
         self.steps: list[Step] = []
         self.wrote: dict[Node, Step] = {}  # by the nodes that are not of the file
-        self._names: set[str] | None = None
-        self._counters: dict[str, int] = {}
+        self.names = FreeNames(index)
         self.inner: set[str] = set()  # tensors that the source has not
         self._redirectors: dict[Node, list[Step]] = {}
         self._shared: dict[Hashable, str] = {}
@@ -116,7 +118,7 @@ class Splicer:
             root = gone[-1]
         proto = root.proto
         label = proto.name or root.label
-        maker = Maker(self.fresh, scope, root, label, slot, provenance(scope, gone, proto, rule, self._had_rules))
+        maker = Maker(self.names.fresh, scope, root, label, slot, provenance(scope, gone, proto, rule, self._had_rules))
         if len(match.nodes) == len(fragment.nodes) == 1 and root.op == fragment.nodes[0].qualified:
             maker.name = proto.name
         names = _tensor_names(match, fragment, maker, kept)
@@ -173,7 +175,7 @@ class Splicer:
         step = Step(rule, match, fragment, root)
         proto = root.proto
         carried = provenance(scope, match.nodes, proto, rule, self._had_rules)
-        maker = Maker(self.fresh, scope, root, proto.name or root.label, root.slot, carried)
+        maker = Maker(self.names.fresh, scope, root, proto.name or root.label, root.slot, carried)
         names = ["", *match.outputs, *map(match.tensor, mould.captures)]
         names += [maker.tensor(op, place) for op, place in mould.inner]
         outside = detach(scope, match, ())
@@ -186,8 +188,9 @@ class Splicer:
             self.wrote[node] = step
             attach(scope, node)
         self.inner.update(names[len(names) - len(mould.inner) :])
-        step.orphans = self._drop_orphans(scope, outside)
-        if step.orphans:
+        orphans = self._drop_orphans(scope, outside)
+        if orphans:
+            step.orphans = orphans
             step.before = self._builds_on(step)
         self.steps.append(step)
         return step
@@ -201,7 +204,7 @@ class Splicer:
     def _again(self, step: Step, old: Node, slot: int) -> Node:
         """A node with the record of one that goes, not yet part of the scope."""
         new = Node(old.op, old.inputs, old.outputs, old.scope, slot, record_now(self.index, old))
-        step.kept[new] = old
+        step.kept = {**step.kept, new: old}
         return new
 
     def _share(self, match: Match, fragment: Fragment, rule: str) -> Step:
@@ -272,7 +275,7 @@ class Splicer:
         scope = maker.scope
         key = (id(scope), *item.content)
         if self._shared.get(key) not in scope.initializers:
-            name = self._shared[key] = self.fresh(maker.stem("constant"))
+            name = self._shared[key] = self.names.fresh(maker.stem("constant"))
             tensor = item.proto(name)
             add_initializer(scope, tensor)
         return self._shared[key]
@@ -346,34 +349,11 @@ class Splicer:
             dropped.append(node)
         return dropped
 
-    def fresh(self, stem: str) -> str:
-        """A name that no node or tensor of any scope has or had: of one that went, value_info may still speak."""
-        if self._names is None:
-            self._names = _names_beside(self.index)
-        main = self.index.main
-        name = stem
-        while name in self._names or name in main.consumers or name in main._unmade or main.defines(name):
-            self._counters[stem] = self._counters.get(stem, 0) + 1
-            name = f"{stem}_{self._counters[stem]}"
-        self._names.add(name)
-        return name
-
 
 def import_version(domain: str, op: str) -> int:
     """The version at which a domain that the model lacks is imported: the newest that its op needs."""
     found = schema(domain, op, None) if knows_domain(domain) else None
     return found.since_version if found is not None else 1
-
-
-def _names_beside(index: Index) -> set[str]:
-    """All names in use but the main graph's tensors, which its own tables tell."""
-    names: set[str] = set()
-    for scope in index.scopes:
-        names.update(scope.names)
-        if scope is not index.main:
-            made_here = scope.producers, scope.inputs, scope.initializers, scope.sparse
-            names.update(*made_here, scope.consumers, scope._unmade)
-    return names
 
 
 def _tensor_names(match: Match, fragment: Fragment, maker: Maker, kept: Mapping[int, Node]) -> dict[Ref, str]:

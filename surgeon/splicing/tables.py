@@ -32,27 +32,28 @@ def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
         if scope.bodies:
             taken += captures(scope, node)
         inner.update(node.outputs)
-        remove(scope, node)
+    remove(scope, match.nodes)
     scope._unmade |= inner
     inner.difference_update(outputs)
     read = [name for name in taken if name not in inner]
-    for name in read:
-        retire(scope, name)
+    retire(scope, read)
     for name in {name for node in kept for name in node.outputs}.difference(outputs):
         _let_readers_go(scope, name)
     return [name for name in dict.fromkeys(read) if name not in outputs]
 
 
-def remove(scope: Scope, node: Node) -> None:
-    """Take a node out; what it reads is not told."""
-    node.alive = False
-    scope._touched.add(node.slot)
+def remove(scope: Scope, nodes: Iterable[Node]) -> None:
+    """Take nodes out; what they read is not told."""
+    producers, touched = scope._producers, scope._touched
+    for node in nodes:
+        node.alive = False
+        slot = node.slot
+        touched.add(slot)
+        for name in node.outputs:
+            producers.pop(name, None)
+        if slot != node.origin:  # a new node, or one that moved
+            scope._added[slot].remove(node)
     scope._live = None
-    producers = scope._producers
-    for name in node.outputs:
-        producers.pop(name, None)
-    if node.slot != node.origin:  # a new node, or one that moved
-        scope._added[node.slot].remove(node)
 
 
 def _touch(scope: Scope, slot: int) -> None:
@@ -63,20 +64,23 @@ def _touch(scope: Scope, slot: int) -> None:
 
 def sweep(scope: Scope, node: Node) -> list[str]:
     """Take a node out that nobody needs, and whose tensors no other takes the names of; returns what it read."""
-    remove(scope, node)
+    remove(scope, (node,))
     scope._unmade.update(node.outputs)
     read = [item for item in node.inputs if item] + captures(scope, node)
-    for item in read:
-        retire(scope, item)
+    retire(scope, read)
     return read
 
 
-def retire(scope: Scope, name: str) -> None:
-    """Count one use of a tensor less."""
-    home = scope if name in scope._consumers else scope.home(name)
-    if home is not None:
-        retired = home._retired
-        retired[name] = retired[name] + 1 if name in retired else 1
+def retire(scope: Scope, names: Iterable[str]) -> None:
+    """Count one use of these tensors less."""
+    consumers, retired = scope._consumers, scope._retired
+    for name in names:
+        if name in consumers:
+            retired[name] = retired.get(name, 0) + 1
+        else:
+            home = scope.home(name)
+            if home is not None:
+                home._retired[name] = home._retired.get(name, 0) + 1
 
 
 def _let_readers_go(scope: Scope, name: str) -> None:

@@ -69,7 +69,7 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     dead = (scope._unmade | scope._dropped_initializers).difference(scope.producers)
     if dead:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
-        patch.delete_all(where, field, [place for place, name in enumerate(scope.stated) if name in dead])
+        patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
     if not isinstance(proto, onnx.GraphProto):
         return
     dropped = scope._dropped_initializers
