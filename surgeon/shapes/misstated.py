@@ -5,6 +5,7 @@ ONNX Runtime warns of them and goes by what is made, onnx.checker refuses them, 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import onnx
@@ -69,7 +70,7 @@ def _of_scopes(
             else:
                 every = _made(shapes, node)
             for name, made in zip(node.outputs, every, strict=False):
-                wanted = _sizes(stated[name]) if name in stated else None
+                wanted = _sizes(stated[name].type) if name in stated else None
                 if wanted is None or made.shape is None or not _contradict(wanted, made.shape, differ):
                     continue
                 doubted.add(name)
@@ -164,9 +165,14 @@ def _settled(model: onnx.ModelProto, differ: _Differing) -> set[str]:
         inferred = onnx.shape_inference.infer_shapes(bare).graph
     except REFUSALS:
         return set()
-    made = {value.name: _sizes(value) for value in (*inferred.value_info, *inferred.output)}
-    stated = (*model.graph.value_info, *model.graph.output)
-    return {one.name for one in stated if differ.are_settled(_sizes(one), made.get(one.name))}
+    made = {value.name: value.type.SerializeToString() for value in (*inferred.value_info, *inferred.output)}
+    stated = ((one.name, one.type.SerializeToString()) for one in (*model.graph.value_info, *model.graph.output))
+
+    @cache  # of thousands of tensors few types differ
+    def are_settled(one: bytes, other: bytes) -> bool:
+        return one == other or differ.are_settled(*(_sizes(onnx.TypeProto.FromString(item)) for item in (one, other)))
+
+    return {name for name, wanted in stated if are_settled(wanted, made.get(name, b""))}
 
 
 def _made(shapes: Shapes, node: Node) -> Sequence[Draft | Facts]:
@@ -179,10 +185,10 @@ def _made(shapes: Shapes, node: Node) -> Sequence[Draft | Facts]:
     return drafts if any(draft.shape is not None for draft in drafts) else [sane(draft) for draft in infer(site)]
 
 
-def _sizes(value: onnx.ValueInfoProto) -> Open | None:
+def _sizes(type_: onnx.TypeProto) -> Open | None:
     """The sizes that are stated, None in the place of unknown ones; None where no shape is stated."""
-    tensor = value.type.tensor_type
-    if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
+    tensor = type_.tensor_type
+    if not type_.HasField("tensor_type") or not tensor.HasField("shape"):
         return None
     return [_size(dim) for dim in tensor.shape.dim]
 
