@@ -13,6 +13,7 @@ from surgeon.precision.lessening import Lessening
 from surgeon.precision.result import LOST, StretchProof, unproved
 from surgeon.precision.stretch_run import MARGIN, StretchRun, hold
 from surgeon.precision.stretches import LEAST, Stretches
+from surgeon.running.children import Answer
 from surgeon.telling.conversions import stretch_lines
 from surgeon.testing import parse
 from tests.command_line import ROOT
@@ -69,10 +70,64 @@ def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
     assert {item.outcome for item in report.stretches} == {"proved"}
     assert max(item.nodes for item in report.stretches) <= 3 * 5 - 1
     assert sum(item.nodes * item.equal for item in report.stretches) >= 5 * 20
+
+
+def test_weights_that_are_too_much_are_told(monkeypatch):
+    """Where they are of no product of a matrix."""
     monkeypatch.setattr(stretches, "MOST_BYTES", 100)
-    _, report = converted(layers(2))
-    assert {item.nodes for item in report.stretches if item.outcome == "unproved"} <= set(range(1, 6))
+    made = model("c = Conv(x, w) y = Tanh(c)", "(float[1, 3, 5, 5] x) => (float[1, 3, 3, 3] y)")
+    made.graph.initializer.append(numpy_helper.from_array(np.full((3, 3, 3, 3), 0.1, np.float32), "w"))
+    _, report = converted(made)
+    assert [item.outcome for item in report.stretches] == ["unproved", "proved"]
     assert "its weights take" in "".join(stretch_lines(report))
+
+
+PRODUCTS = {
+    "MatMul": ("MatMul(x, w)", (8, 60)),
+    "of a matrix with its axes swapped": ("MatMul(x, t)", (60, 8)),
+    "Gemm": ("Gemm <transB = 1, alpha = 0.5> (x, w, bias)", (60, 8)),
+    "of several matrices": ("MatMul(x, w)", (4, 8, 15)),
+}
+
+
+@pytest.mark.parametrize(("product", "shape"), PRODUCTS.values(), ids=PRODUCTS)
+def test_a_matrix_that_is_too_large_is_run_in_blocks_of_columns(monkeypatch, product, shape):
+    """All of them, and each once."""
+    seen = []
+    monkeypatch.setattr(stretches, "MOST_BYTES", 400)
+    monkeypatch.setattr(stretches, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(stretches, "StretchRun", lambda *given: seen.append(given[0]) or StretchRun(*given))
+    turned = "t = Transpose <perm = [1, 0]> (w) g = Gather(w, i) " if "t)" in product else ""
+    made_of = "float[N, 60]" if len(shape) == 2 else "float[4, N, 15]"
+    made = model(f"{turned}p = {product} y = Identity(p)", f"(float[N, 8] x, int64[1] i) => ({made_of} y)")
+    rng = np.random.default_rng(0)
+    weight, bias = (rng.normal(size=size).astype(np.float32) for size in (shape, (60,)))
+    made.graph.initializer.extend([numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "bias")])
+    _, report = converted(made)
+    assert [item.outcome for item in report.stretches] == ["proved"]
+    blocks = [numpy_helper.to_array(run.graph.initializer[-1 if "t)" in product else 0]) for run in seen]
+    assert len(blocks) > 1
+    whole = np.concatenate(blocks, axis=0 if "transB" in product else -1)
+    assert np.array_equal(whole, (weight.T if "t)" in product else weight).astype(np.float16))
+    biases = [item.dims[0] for run in seen for item in run.graph.initializer if item.name == "bias"]
+    assert sum(biases) == 60 * ("bias" in product)
+
+
+@pytest.mark.parametrize("bad", [{"error": 2.0, "allowed": 0.01}, {"why": "it broke"}])
+def test_a_product_is_as_good_as_the_worst_of_its_blocks(monkeypatch, bad):
+    """Wherever that is."""
+    monkeypatch.setattr(stretches, "MOST_BYTES", 400)
+    monkeypatch.setattr(stretches, "BLOCK_BYTES", 400)
+    made = model("p = MatMul(x, w) y = Identity(p)", "(float[N, 8] x) => (float[N, 60] y)")
+    made.graph.initializer.append(numpy_helper.from_array(np.ones((8, 60), np.float32), "w"))
+    good = {"error": 0.001, "allowed": 0.01}
+
+    def run(tasks, _):
+        return [Answer(bad if place == 1 else good, []) for place, _ in enumerate(tasks)]
+
+    monkeypatch.setattr(stretches.crew, "run", run)
+    _, report = converted(made, keep=["op:Identity"])
+    assert report.outcome != "proved"
 
 
 def test_stretches_that_differ_in_a_small_constant_are_not_equal():

@@ -91,6 +91,7 @@ LISTED = {
     "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),
     "precision.apply": (BUILT, "Cast"),
+    "precision.columns": (FORMAT, "Transpose"),
     "precision.gauging": (
         BUILT,
         "Abs Cast Concat Flatten Gather Greater If Less Loop Mul Neg ReduceMax ReduceMean Reshape Scan Shape Where",

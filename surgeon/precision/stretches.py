@@ -26,6 +26,7 @@ from surgeon.implementations import bound, shipped
 from surgeon.models.options import CheckOptions
 from surgeon.ops.walking import bytes_but, free_names, graphs_of, holds_any, imports_of
 from surgeon.precision.building import Built
+from surgeon.precision.columns import blocks, has_columns, turned
 from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
 from surgeon.precision.insides import Insides
 from surgeon.precision.keeping import Place, place_of
@@ -34,7 +35,7 @@ from surgeon.precision.stretch_run import StretchRun
 from surgeon.precision.trying import Arrays
 from surgeon.running import crew
 from surgeon.running.away import ended
-from surgeon.running.children import Failure, Task
+from surgeon.running.children import Failure, Result, Task
 from surgeon.running.inlining import name_of
 from surgeon.running.shaking import LEAST_OPSET
 from surgeon.upgrading.upgrade import plan
@@ -43,6 +44,8 @@ LEAST = 16
 """Nodes of a stretch that is cut off a larger one; it has up to three times as many."""
 MOST_BYTES = 1 << 27
 """Of weights that a stretch which is run may read."""
+BLOCK_BYTES = 1 << 24
+"""Of columns that are run at once of a matrix that is larger: the reference takes many times as much."""
 _PARTS = 64  # stretches that a large model is cut into, about, whatever it holds
 _SMALL = 16  # elements of a stored tensor whose values are compared where two stretches are
 _RUN = "surgeon.precision.stretch_run:hold"
@@ -76,6 +79,7 @@ class Stretches:
         self._new, self._model = writer.new, built.draft.skeleton
         graph = self._model.graph
         self._stored = {tensor.name: tensor for tensor in graph.initializer}
+        self._turned = turned(graph)
         self._half = {name for name, dtype in self._dtypes.items() if dtype == self._new}
         self._uses = Counter(name for node in graph.node for name in set(free_names(node)))
         self._uses.update(value.name for value in graph.output)
@@ -132,7 +136,8 @@ class Stretches:
         """Where a piece that starts here ends for its weights, a node later at least; all nodes where not by `most`."""
         seen, size = set[str](), 0
         for at in range(start, min(most, len(nodes))):
-            new = self._stored.keys() & (set(free_names(nodes[at][0])) - seen)
+            names = {self._turned.get(name, name) for name in free_names(nodes[at][0])}
+            new = self._stored.keys() & (names - seen)
             size += sum(raw_size(self._stored[name]) for name in new)
             if size > MOST_BYTES and at > start:
                 return at
@@ -158,7 +163,7 @@ class Stretches:
             told.append(bytes_but(node, "name", "input", "output", "doc_string", "metadata_props"))
             told += [name and numbers.setdefault(name, len(numbers)) for name in (*node.input, "", *node.output)]
         for name in part.reads:
-            tensor = self._stored.get(name)
+            tensor = self._weight(name)
             told += [self._dtypes.get(name), None if tensor is None else tuple(tensor.dims)]
             if tensor is not None and prod(tensor.dims) <= _SMALL:
                 told.append(bytes_but(tensor, "name"))
@@ -166,8 +171,12 @@ class Stretches:
 
     def needs(self, parts: Sequence[Stretch]) -> list[str]:
         """The tensors of the original that parts are fed with."""
-        names = (name for part in parts for name in part.reads if name not in self._stored)
+        names = (name for part in parts for name in part.reads if self._weight(name) is None)
         return list(dict.fromkeys(self._sources.get(name, name) for name in names))
+
+    def _weight(self, name: str) -> TensorProto | None:
+        """The stored tensor that a name stands for, its axes swapped or not."""
+        return self._stored.get(self._turned.get(name, name))
 
     def proofs(
         self, parts: Sequence[Stretch], made: Written, held: Arrays, options: CheckOptions
@@ -176,44 +185,60 @@ class Stretches:
 
         made: the converted model.  held: what the tensors that parts need were in a run of the original, by its names.
         """
-        asked: list[StretchRun | str] = []
+        counts, refused = Counter[int](), dict[int, str]()  # by the place of a part: its runs, or why there are none
         with Model.open(made) as opened:
-            read = _InFile(opened)
+            read = _InFile(opened, self._turned)
 
             def tasks() -> Iterator[Task]:
-                for part in parts:
-                    run = self._run(part, read, held, options)
-                    asked.append(run)
-                    if isinstance(run, StretchRun):
+                for place, part in enumerate(parts):
+                    for run in self._runs(part, read, held, options):
+                        if isinstance(run, str):
+                            refused[place] = run
+                            break
+                        counts[place] += 1
                         yield Task(_RUN, run, options.proof_time)
 
             answers = iter(crew.run(tasks(), options.jobs or crew.usual_jobs()))
         found: list[StretchProof] = []
-        for part, run in zip(parts, asked, strict=True):
-            answer = run if isinstance(run, str) else next(answers)
-            if isinstance(answer, Failure):
-                told: Mapping[str, Any] = {"why": ended(answer, options.proof_time).line.rstrip(".")}
-            else:
-                told = {"why": answer} if isinstance(answer, str) else answer.value
-            found.append(self._proof(part, told))
+        for place, part in enumerate(parts):
+            told = [_told(next(answers), options) for _ in range(counts[place])]
+            told += [{"why": refused[place]}] if place in refused else []
+            found.append(self._proof(part, max(told, key=_harm)))
         return found
 
-    def _run(self, part: Stretch, read: "_InFile", held: Arrays, options: CheckOptions) -> StretchRun | str:
-        """How a part is run, or why it cannot be."""
-        stored = [read.weights[name] for name in part.reads if name in read.weights]
-        size = sum(map(raw_size, stored)) + _inner_size([*part.nodes, *self._model.functions])
-        if size > MOST_BYTES:
-            return f"its weights take {size / 1e6:,.0f} MB, and {MOST_BYTES / 1e6:,.0f} is the most"
-        free = [name for name in part.reads if name not in read.weights]
+    def _runs(
+        self, part: Stretch, read: "_InFile", held: Arrays, options: CheckOptions
+    ) -> Iterator[StretchRun | str]:
+        """The runs that show what a part is, one in most cases; or why it cannot be run, before any."""
+        stored = {name: tensor for name in part.reads if (tensor := self._weight(name)) is not None}
+        size = sum(map(raw_size, stored.values())) + _inner_size([*part.nodes, *self._model.functions])
+        free = [name for name in part.reads if name not in stored]
         if not all(self._sources.get(name, name) in held for name in free):
-            return "what it reads is too large to be held, or no tensor"
-        fed = self._fed(free, held)
+            yield "what it reads is too large to be held, or no tensor"
+        elif size <= MOST_BYTES:
+            yield self._run(part, read, {name: read.array(name) for name in stored}, self._fed(free, held), options)
+        elif len(part.nodes) == 1 and has_columns(part.nodes[0], stored):
+            weights = {name: read.array(name) for name in stored}
+            for block in blocks(part.nodes[0], weights, BLOCK_BYTES):
+                yield self._run(part, read, block, self._fed(free, held), options)
+        else:
+            yield f"its weights take {size / 1e6:,.0f} MB, and {MOST_BYTES / 1e6:,.0f} is the most"
+
+    def _run(
+        self,
+        part: Stretch,
+        read: "_InFile",
+        weights: Mapping[str, np.ndarray],
+        fed: Arrays,
+        options: CheckOptions,
+    ) -> StretchRun | str:
+        """A run of a part with these weights, or why there is none."""
         graph = helper.make_graph(
             [read.whole(node) for node in part.nodes],
             "stretch",
             [helper.make_tensor_value_info(name, _dtype(array), array.shape) for name, array in fed.items()],
             [self._stated(name) for name in self._ends(part)],
-            [numpy_helper.from_array(read.value(tensor), tensor.name) for tensor in stored],
+            [numpy_helper.from_array(array, name) for name, array in weights.items()],
         )
         model = ModelProto(ir_version=self._model.ir_version, graph=graph)
         model.opset_import.extend(self._model.opset_import)
@@ -256,12 +281,18 @@ class Stretches:
 class _InFile:
     """What stretches take from the file of the converted model: stored tensors, bodies and functions with theirs."""
 
-    def __init__(self, model: Model) -> None:
-        self._draft = ModelDraft(model)
-        self.value = self._draft.value
-        self.weights = {tensor.name: tensor for tensor in self._draft.graph.initializer}
+    def __init__(self, model: Model, turned: Mapping[str, str]) -> None:
+        """turned: of tensors that are stored matrices with their axes swapped, those."""
+        self._draft, self._turned = ModelDraft(model), turned
+        self._weights = {tensor.name: tensor for tensor in self._draft.graph.initializer}
         holding = (node for node in self._draft.graph.node if any(True for _ in graphs_of(node)))
         self._nodes = {tuple(node.output): node for node in holding}
+
+    def array(self, name: str) -> np.ndarray:
+        """What a stored tensor holds, or one that is such with its axes swapped."""
+        if name in self._turned:
+            return self.array(self._turned[name]).T
+        return self._draft.value(self._weights[name])
 
     @cached_property
     def functions(self) -> list[FunctionProto]:
@@ -272,6 +303,19 @@ class _InFile:
         """A node of the converted model as its file has it."""
         found = self._nodes.get(tuple(node.output))
         return node if found is None else NodeProto.FromString(self._draft.full(found))
+
+
+def _told(answer: Result, options: CheckOptions) -> Mapping[str, Any]:
+    """What came of a run."""
+    if isinstance(answer, Failure):
+        return {"why": ended(answer, options.proof_time).line.rstrip(".")}
+    told: Mapping[str, Any] = answer.value
+    return told
+
+
+def _harm(told: Mapping[str, Any]) -> tuple[bool, float]:
+    """By which of the blocks of one part the worst comes first: one that did not run, then the one most off."""
+    return "why" in told, 0.0 if "why" in told else float(told["error"]) / float(told["allowed"])
 
 
 def _inner_size(messages: Iterable[NodeProto | FunctionProto]) -> int:
