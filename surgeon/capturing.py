@@ -11,8 +11,9 @@ import onnx
 from onnx import NodeProto, numpy_helper
 
 from surgeon.display import Displayed
-from surgeon.editing.cutting import CutRegion, extract, region_of, stored_in
+from surgeon.editing.cutting import CutRegion, extract, region_of
 from surgeon.editing.draft import ModelDraft
+from surgeon.editing.pruning import stored_in
 from surgeon.editing.selecting import Selection
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from onnx import GraphProto, NodeProto
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.editing.pruning import keep, prune
+from surgeon.editing.pruning import FIRST_IR_WITH_DEFAULTS, keep, prune, stored_in
 from surgeon.errors import UsageError
 from surgeon.listing import first_of
 from surgeon.models.exposing import needed
@@ -56,7 +56,9 @@ def region_of(
     if both is not None:
         raise UsageError(f"{both!r} would be an output that is an input; name a tensor that a node makes.")
     nodes, used = needed(graph, ends, froms)
-    lacking = [name for name in given if name in used and name not in froms]
+    has_defaults = weights and draft.skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS  # which a caller may set otherwise
+    asked = [value.name for value in graph.input] if has_defaults else given
+    lacking = [name for name in asked if name in used and name not in froms]
     if froms and lacking:
         one = len(lacking) == 1
         raise UsageError(
@@ -107,12 +109,6 @@ def extract(
     start = f"from {_told(region.froms)} " if region.froms else ""
     said = f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_told(region.tos)}"
     return (said, "how the model is trained is left out") if is_trained else (said,)
-
-
-def stored_in(graph: GraphProto) -> set[str]:
-    """The names of the tensors that a graph stores."""
-    found = {tensor.name for tensor in graph.initializer}
-    return found | {tensor.values.name for tensor in graph.sparse_initializer}
 
 
 def behind(graph: GraphProto, names: Collection[str]) -> Iterator[int]:

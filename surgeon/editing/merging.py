@@ -15,6 +15,7 @@ from surgeon.display import as_json
 from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.joining import Joined, join
+from surgeon.editing.pruning import FIRST_IR_WITH_DEFAULTS
 from surgeon.editing.result import Done, EditReport
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.beside import written_beside
@@ -31,7 +32,6 @@ from surgeon.ops.walking import imports_of, key_of, label_of, nodes_of
 from surgeon.upgrading.upgrade import plan, require_opset
 
 MERGE_CHECKS = ("model", "none")
-FIRST_IR_WITH_DEFAULTS = 4  # before it, a stored tensor has to be listed as an input, which nobody may feed (IR.md)
 NAMED = 4  # in a sentence
 
 

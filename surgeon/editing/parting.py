@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 
 from onnx import NodeProto, TensorProto
 
-from surgeon.editing.cutting import stored_in
 from surgeon.editing.draft import ModelDraft
+from surgeon.editing.pruning import stored_in
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.values import raw_size
 from surgeon.models.exposing import needed

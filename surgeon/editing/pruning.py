@@ -3,25 +3,42 @@
 from collections.abc import Container, Iterable, MutableSequence
 from typing import Any
 
+from onnx import GraphProto
+
 from surgeon.editing.draft import ModelDraft
 from surgeon.models.exposing import needed
 from surgeon.ops.walking import called_by, key_of, nodes_of
 
+FIRST_IR_WITH_DEFAULTS = 4  # before it, a stored tensor has to be listed as an input, which nobody may feed (IR.md)
+
 
 def prune(draft: ModelDraft) -> int:
-    """Take out what no output of the main graph needs, inputs left as they are; returns how many nodes went."""
+    """Take out what no output of the main graph needs, inputs left as they are; returns how many nodes went.
+
+    An input that is a stored tensor stays with it, but where its IR version lists all of these as inputs.
+    """
     graph = draft.graph
     nodes, used = needed(graph, [value.name for value in graph.output])
     gone = keep(graph.node, lambda place, _: place in nodes)
     tensors = {*used, *(value.name for value in graph.input)}
     notes = [note for note in graph.quantization_annotation if note.tensor_name in tensors]
     used |= {entry.value for note in notes for entry in note.quant_parameter_tensor_names}
+    if draft.skeleton.ir_version < FIRST_IR_WITH_DEFAULTS:
+        stored = stored_in(graph) - used
+        keep(graph.input, lambda _, value: value.name not in stored)
+    used |= {value.name for value in graph.input}
     keep(graph.initializer, lambda _, tensor: tensor.name in used)
     keep(graph.sparse_initializer, lambda _, tensor: tensor.values.name in used)
     keep_notes(draft, tensors | used)
     prune_functions(draft)
     draft.changed()
     return gone
+
+
+def stored_in(graph: GraphProto) -> set[str]:
+    """The names of the tensors that a graph stores."""
+    found = {tensor.name for tensor in graph.initializer}
+    return found | {tensor.values.name for tensor in graph.sparse_initializer}
 
 
 def keep_notes(draft: ModelDraft, tensors: Container[str]) -> None:

@@ -26,9 +26,13 @@ def why_not_same(original: ModelProto, edited: ModelProto, claim: ModelClaim) ->
     stored = _stored(original, {})
     given = {names.get(value.name, value.name) for value in edited.graph.input}
     known = {*makers, *stored, *(value.name for value in original.graph.input)}
-    for name, tensor in _stored(edited, names).items():
+    kept = _stored(edited, names)
+    for name, tensor in kept.items():
         if stored.get(name) != tensor:
             return f"the stored tensor {name!r} is another"
+    bare = next((name for name in given if name in stored and name not in kept), None)
+    if bare is not None:
+        return f"the input {bare!r} has no stored value any more"
     for node in edited.graph.node:
         if node.output and makers.get(node.output[0]) == node and _keeps_names(node, names):
             continue  # as nearly all are

@@ -193,3 +193,15 @@ def test_a_stored_output_is_nothing_that_a_node_could_make():
         surgeon.edit(model, Insert(("e",), ("y", "k"), "acme::Both"), check="none")
     made, report = surgeon.edit(model, surgeon.edits.Extract((), ("e", "k")), check="model")
     assert ([value.name for value in made.graph.output], report.outcome) == (["e", "k"], "proved")
+
+
+def test_a_node_reads_the_inputs_that_have_a_default():
+    """What the stored value makes is not what another does that a caller gives."""
+    model = parse("(float[n, 2] x, float[2] w = {1.0, 1.0}) => (float[n, 2] y) { y = Mul(x, w) }")
+    with pytest.raises(surgeon.UsageError, match="the input 'w' is needed too"):
+        insert(model, ["x"], ["y"], "Identity")
+    made, report = insert(model, ["x", "w"], ["y"], "Mul")
+    assert report.outcome == "proved"
+    assert [given.name for given in made.graph.input] == ["x", "w"]
+    model.ir_version = 3  # by which nobody may give another
+    assert insert(model, ["x"], ["y"], "Identity")[1].outcome == "proved"

@@ -11,7 +11,17 @@ import pytest
 from onnx import TensorProto, helper
 
 import surgeon
-from surgeon.edits import AddOutput, DropOutput, Metadata, OrderInputs, OrderOutputs, Rename, Retype, StripDoc
+from surgeon.edits import (
+    AddOutput,
+    DropOutput,
+    Metadata,
+    OrderInputs,
+    OrderOutputs,
+    RaiseOpset,
+    Rename,
+    Retype,
+    StripDoc,
+)
 from surgeon.edits.catalogue import all_edits
 from surgeon.testing import parse
 from tests import sampling
@@ -346,3 +356,30 @@ def test_what_is_spelled_is_read_again(kind):
 def test_what_is_no_edit_is_told(edits, told):
     with pytest.raises(surgeon.UsageError, match=told):
         surgeon.edit(onnx.load(MODEL), edits)
+
+
+@pytest.mark.parametrize(("version", "inputs"), [(3, ["x", "w"]), (9, ["x", "w", "v"])])
+def test_an_input_keeps_the_value_that_is_stored_for_it(version, inputs):
+    """What only a dropped output reads stays, or goes with its value: nobody has to give it from now on."""
+    body = "{ y = Add(x, w) z = Mul(x, v) }"
+    stored = "float[2] w = {1.0, 2.0}, float[2] v = {3.0, 4.0}"
+    model = parse(f"(float[n, 2] x, {stored}) => (float[n, 2] y, float[n, 2] z) {body}", ir_version=version)
+    made, report = surgeon.edit(model, DropOutput("z"))
+    assert report.outcome == "proved"
+    assert [given.name for given in made.graph.input] == inputs
+    assert [tensor.name for tensor in made.graph.initializer] == inputs[1:]
+    (answer,) = ort.InferenceSession(made.SerializeToString()).run(None, {"x": np.ones((1, 2), np.float32)})
+    assert answer.tolist() == [[2.0, 3.0]]
+
+
+def test_a_lost_default_is_found_out():
+    """By the nodes alone, which are the original's own."""
+    from surgeon.editing.draft import ModelClaim
+    from surgeon.editing.sameness import why_not_same
+
+    model = parse("(float[n, 2] x, float[2] w = {1.0, 2.0}) => (float[n, 2] y) { y = Add(x, w) }")
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    assert not why_not_same(model, made, ModelClaim())
+    del made.graph.initializer[:]
+    assert why_not_same(model, made, ModelClaim()) == "the input 'w' has no stored value any more"
