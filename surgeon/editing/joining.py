@@ -1,18 +1,19 @@
 """Another model put behind one under edit: its names kept apart, its sizes made the same where the two meet."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto
+from onnx import FunctionProto, GraphProto, ModelProto, TensorShapeProto, TypeProto
 
 from surgeon.editing.dims import dims_in
 from surgeon.editing.draft import ModelDraft, names_in, unknown
-from surgeon.editing.names import rename_in
+from surgeon.editing.names import rename_in, rename_training
 from surgeon.editing.pruning import keep
 from surgeon.errors import UsageError
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schema_tables import plain_domain
-from surgeon.ops.walking import all_nodes, called_by, graphs_below, imports_of, key_of, unused
+from surgeon.ops.schemas import schema
+from surgeon.ops.walking import Key, all_nodes, called_by, graphs_below, imports_of, key_of, nodes_of, unused
 from surgeon.shapes.symbols import Size, parse, substitute, symbol, symbols
 
 Dim = TensorShapeProto.Dimension
@@ -103,6 +104,7 @@ def _name_apart(
     if prefix[0]:
         joined.first = {name: f"{prefix[0]}{name}" for name in dict.fromkeys(_tensors(draft.graph)) if name}
         rename_in(draft.graph, joined.first)
+        rename_training(draft.skeleton, joined.first)
         for node in all_nodes(draft.graph.node):
             node.name = f"{prefix[0]}{node.name}" if node.name else ""
     taken = set(_tensors(draft.graph))
@@ -126,23 +128,44 @@ def _name_apart(
 
 
 def _name_functions_apart(draft: ModelDraft, other: ModelProto, joined: Joined) -> None:
-    """Add the local functions of another model, under other names where the first has others of the same."""
-    known = {key_of(function): function for function in draft.skeleton.functions}
-    names: dict[tuple[str, str, str], str] = {}
-    for function in other.functions:
+    """Add the local functions of another model, under other names where the first means something else by the same."""
+    known, own = ({key_of(item): item for item in model.functions} for model in (draft.skeleton, other))
+    open_calls = _operators(draft.skeleton), _operators(other)
+    _call_otherwise(draft.skeleton, "first", known.keys() & open_calls[1], other, joined)
+    known = {key_of(item): item for item in draft.skeleton.functions}
+    apart = {key for key in own if key in open_calls[0] or (key in known and known[key] != own[key])}
+    while more := {key for key in own.keys() & known.keys() - apart if _calls(own[key]) & apart}:
+        apart |= more  # alike as they are written, but not in what they call
+    _call_otherwise(other, "second", apart, draft.skeleton, joined)
+    draft.skeleton.functions.extend(item for item in other.functions if key_of(item) not in known)
+
+
+def _operators(model: ModelProto) -> set[Key]:
+    """What nodes call that is neither a function of the model nor an operator that its schema makes the same to all."""
+    imports = imports_of(model.opset_import)
+    called = {called_by(node) for node in nodes_of(model)} - {key_of(item) for item in model.functions}
+    return {key for key in called if schema(key[0], key[1], imports.get(plain_domain(key[0]))) is None}
+
+
+def _calls(function: FunctionProto) -> set[Key]:
+    return {called_by(node) for node in all_nodes(function.node)}
+
+
+def _call_otherwise(model: ModelProto, which: str, keys: Collection[Key], beside: ModelProto, joined: Joined) -> None:
+    """Give local functions of a model names that no function or operator of the two has."""
+    called = {called_by(node) for one in (model, beside) for node in nodes_of(one)}
+    called.update(key_of(item) for one in (model, beside) for item in one.functions)
+    names: dict[Key, str] = {}
+    for function in model.functions:
         key = key_of(function)
-        if key in known and known[key] != function:
-            held = {name for domain, name, _ in known if domain == key[0]}
-            names[key] = unused(function.name, held, {item.name for item in other.functions})
-            joined.said.append(f"the function {function.name!r} of the second model is called {names[key]!r}")
-    for holder in (other.graph, *other.functions):
-        for node in all_nodes(holder.node):
-            node.op_type = names.get(called_by(node), node.op_type)
-    for function in other.functions:
-        key = key_of(function)
-        function.name = names.get(key, function.name)
-        if key not in known or key in names:
-            draft.skeleton.functions.append(function)
+        if key in keys:
+            held = {name for domain, name, _ in called if domain == key[0]}
+            names[key] = unused(function.name, held)
+            called.add((key[0], names[key], key[2]))
+            joined.said.append(f"the function {function.name!r} of the {which} model is called {names[key]!r}")
+            function.name = names[key]
+    for node in nodes_of(model):
+        node.op_type = names.get(called_by(node), node.op_type)
 
 
 class _Sizes:

@@ -108,7 +108,7 @@ def merge(
     """
     asked = options_of(options)
     _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
-    if connect is not None and not isinstance(connect, Mapping):
+    if connect is not None and not _is_connection(connect):
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
     started = time.perf_counter()
     report = EditReport(label(first), str(output or ""), by_structure=False, other="it is made of two models")
@@ -135,7 +135,7 @@ def _refuse_misuse(
 ) -> None:
     options.require()
     require_check(check, MERGE_CHECKS, require_proof)
-    if len(prefix) != 2:
+    if not isinstance(prefix, (tuple, list)) or len(prefix) != 2 or not all(isinstance(one, str) for one in prefix):
         raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
     in_memory = is_in_memory(first) and is_in_memory(second)
     require_output(in_memory, output, dry_run)
@@ -213,6 +213,15 @@ class _Merge:
         self.report.check = found = check_chain(made, draft.skeleton, links, self.options, _told)
         differs, doubted = "The merged model differs from the two", "The merged model is not proved"
         require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+
+
+def _is_connection(connect: object) -> bool:
+    """Whether it names an input, or several, by an output."""
+    if not isinstance(connect, Mapping):
+        return False
+    fed = [[one] if isinstance(one, str) else one for one in connect.values()]
+    lists = all(isinstance(one, (list, tuple)) for one in fed)
+    return lists and all(isinstance(name, str) for names in ([*connect], *fed) for name in names)
 
 
 def _feeding(name: str, source: str, is_output: bool) -> str:

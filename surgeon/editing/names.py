@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.ops.walking import graphs_of
@@ -14,11 +14,7 @@ def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
     Names that the original has stay known to the draft's claim.  The caller sees to it that no two tensors share one.
     """
     rename_in(draft.graph, names)
-    for info in draft.skeleton.training_info:
-        for graph in (info.initialization, info.algorithm):
-            rename_in(graph, names)
-        for binding in (*info.initialization_binding, *info.update_binding):
-            binding.key, binding.value = (names.get(name, name) for name in (binding.key, binding.value))
+    rename_training(draft.skeleton, names)
     known = draft.claim.tensors
     draft.claim.tensors = known | {new: known.get(old, old) for old, new in names.items()}
     draft.changed()
@@ -68,6 +64,15 @@ def rename_in(graph: GraphProto, names: Mapping[str, str]) -> None:
             entry.value = names.get(entry.value, entry.value)
     for node in graph.node:
         rename_nodes(node, names)
+
+
+def rename_training(model: ModelProto, names: Mapping[str, str]) -> None:
+    """The same in what is said of how a model is trained."""
+    for info in model.training_info:
+        for graph in (info.initialization, info.algorithm):
+            rename_in(graph, names)
+        for binding in (*info.initialization_binding, *info.update_binding):
+            binding.key, binding.value = (names.get(name, name) for name in (binding.key, binding.value))
 
 
 def strip_docs(holder: GraphProto | FunctionProto) -> int:

@@ -431,3 +431,71 @@ def test_any_two_models_made_one_answer_as_the_two(first, second):
 def test_what_is_no_connection_is_told():
     with pytest.raises(surgeon.UsageError, match="connect says which output feeds which input, as .*, not 5"):
         surgeon.merge(onnx.ModelProto(), onnx.ModelProto(), connect=5)
+
+
+def calling(factor, *bodies):
+    """y = local.A(x), where A calls B, and B multiplies; without B it is an operator that nobody knows."""
+    written = {
+        "A": '<domain: "local", opset_import: ["" : 18, "local" : 1]> A (x) => (y) { y = local.B (x) }',
+        "B": '<domain: "local", opset_import: ["" : 18]> B (x) => (y) '
+        f"{{ k = Constant <value_float = {factor}> () y = Mul (x, k) }}",
+    }
+    head = '<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g (float[N] x) => (float[N] y) '
+    return onnx.parser.parse_model(f"{head} {{ y = local.A (x) }} {' '.join(written[name] for name in bodies)}")
+
+
+def called(made):
+    """By function what it calls, and what the main graph does."""
+    found = {function.name: [node.op_type for node in function.node] for function in made.functions}
+    return found, [node.op_type for node in made.graph.node]
+
+
+def test_functions_that_are_written_alike_stay_apart_where_what_they_call_does():
+    made, report = merge(calling(2.0, "A", "B"), calling(10.0, "A", "B"), connect={"y": "x"})
+    assert report.outcome == "proved"
+    assert called(made) == (
+        {"A": ["B"], "B": ["Constant", "Mul"], "A_1": ["B_1"], "B_1": ["Constant", "Mul"]}, ["A", "A_1"]
+    )
+    assert "the function 'A' of the second model is called 'A_1'" in said(report)
+    session = ort.InferenceSession(made.SerializeToString())
+    assert session.run(None, {"x": np.ones(1, np.float32)})[0].tolist() == [20.0]
+
+
+def test_a_function_of_one_model_is_not_an_operator_of_the_other():
+    """No body of the one may stand for what the other leaves to a runtime."""
+    known, unknown = calling(2.0, "A", "B"), calling(2.0)
+    made, report = surgeon.merge(known, unknown, connect={"y": "x"}, check="none")
+    assert called(made) == ({"A_1": ["B"], "B": ["Constant", "Mul"]}, ["A_1", "A"])
+    assert "the function 'A' of the first model is called 'A_1'" in said(report)
+    made, report = surgeon.merge(unknown, known, connect={"y": "x"}, check="none")
+    assert called(made) == ({"A_1": ["B"], "B": ["Constant", "Mul"]}, ["A", "A_1"])
+    assert "the function 'A' of the second model is called 'A_1'" in said(report)
+    made, _ = surgeon.merge(known, calling(2.0, "A"), connect={"y": "x"}, check="none")
+    assert called(made) == ({"A": ["B_1"], "B_1": ["Constant", "Mul"], "A_1": ["B"]}, ["A", "A_1"])
+
+
+def test_how_the_first_is_trained_follows_its_prefix():
+    first = model("(float[4] x) => (float[4] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}> { y = Mul (x, w) }")
+    told = first.training_info.add()
+    told.algorithm.CopyFrom(model("(float[4] by) => (float[4] new) { new = Add (w, by) }").graph)
+    told.update_binding.add(key="w", value="new")
+    made, _ = merge(first, model("(float[4] y) => (float[4] z) { z = Neg (y) }"), prefix=("a_", ""))
+    (told,) = made.training_info
+    assert [(entry.key, entry.value) for entry in told.update_binding] == [("a_w", "new")]
+    assert list(told.algorithm.node[0].input) == ["a_w", "by"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ({"connect": {"y": 5}}, "connect says which output feeds which input"),
+        ({"connect": {"y": ["x", 3]}}, "connect says which output feeds which input"),
+        ({"prefix": "ab"}, "give one prefix for each"),
+        ({"prefix": None}, "give one prefix for each"),
+        ({"prefix": (1, 2)}, "give one prefix for each"),
+    ],
+    ids=str,
+)
+def test_what_says_no_connection_and_no_prefix_is_refused(rest, words):
+    with pytest.raises(surgeon.UsageError, match=words):
+        surgeon.merge(sample(), sample(), **{"connect": {"y": "x"}, **rest})
