@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.editing.proof import is_of
+from surgeon.editing.proof import called, is_of
 from surgeon.file.save import Written
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.model_check import Verdict, concluded, tolerances
@@ -95,8 +95,8 @@ def _follow(
                         return Outcome.UNPROVED, f"The value of '{lost}', which {link.label} wants, is no tensor."
                     answer = session.run({name: values[source] for name, source in wanted.items()})
                     for name, array in answer.items():
-                        own = next((own for own in link.gives if is_of(name, own)), name)
-                        values[name.replace(own, link.gives.get(own, own), 1)] = array
+                        own = name if name in link.gives else next((x for x in link.gives if is_of(name, x)), name)
+                        values[called(name, own, link.gives.get(own, own))] = array
         except SessionError as refused:
             if refused.missing:
                 return Outcome.UNPROVED, f"Nothing here runs {link.label}: {refused.line}"

@@ -1,7 +1,7 @@
 """An edited model held against its original under ONNX Runtime, as its claim says what stands for what."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +19,7 @@ from surgeon.file.save import Written
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import InputSet, read_inputs
 from surgeon.models.exposing import exposing, made_in
+from surgeon.models.meeting import Meeting
 from surgeon.models.model_check import Verdict, concluded, told_oracle, tolerances
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import Trial, Trials
@@ -57,7 +58,11 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
         shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
         dims = {} if given else {**options.dims, **claim.sizes}
-        trials = _ShownTrials(shown, before, seed=options.seed, dims=dims, away=away, given=given, roles=roles)
+        meets = not (given or claim.answers or claim.by_structure)
+        meeting = Meeting.of(draft.source, draft, tables=False) if meets else None
+        trials = _ShownTrials(
+            shown, before, seed=options.seed, dims=dims, away=away, given=given, meeting=meeting, roles=roles
+        )
         trials.run()
         verdict = Verdict(trials, rtol, atol)
         if trials.why:
@@ -91,13 +96,14 @@ class _Roles:
     """Which tensors of the original the edited model is fed with, and answers.
 
     feeds, answers: the original's names by those of the edited model.  inner: tensors that the original has to show.
-    part: whether it has to show nothing else, so that what they do not need is not run.
+    part: whether it has to show nothing else, so that what they do not need is not run.  tensors: all of the original.
     """
 
     feeds: Mapping[str, str]
     answers: Mapping[str, str]
     inner: Sequence[str]
     part: bool
+    tensors: Collection[str]
 
     @classmethod
     def of(cls, before: ModelProto, after: ModelProto, claim: ModelClaim) -> "_Roles":
@@ -109,22 +115,23 @@ class _Roles:
         wanted = {*(set(answers.values()) - sources.keys()), *(one for made in sources.values() for one in made)}
         asked, made = {*feeds.values(), *wanted}, made_in(before)
         part = not outputs <= asked and wanted <= set(made)
-        return cls(feeds, answers, [name for name in made if name in asked and (part or name not in outputs)], part)
+        inner = [name for name in made if name in asked and (part or name not in outputs)]
+        return cls(feeds, answers, inner, part, {*made, *outputs, *feeds.values()})
 
     def made_sets(
         self, before: ModelProto, after: ModelProto, claim: ModelClaim, options: CheckOptions
     ) -> dict[str, "_MadeSet"]:
-        """Inputs made for the edited model, and the original's that follow from them, by what the trials call them."""
-        plan = InputPlan(after)
-        known = {name: size for name, size in options.dims.items() if name in plan.free}
+        """Inputs of the edited model, and the original's that follow from them, by what the trials call them.
+
+        They are the user's, or made.
+        """
         found: dict[str, _MadeSet] = {}
-        for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
-            fed = plan.make(options.seed + number, sizes)
+        for source, fed in _fed(after, options):
             held = {self.feeds[name]: array for name, array in fed.items()}
             arrays = {value.name: held[value.name] for value in before.graph.input if value.name in held}
             for name, how in claim.made.items():
                 arrays[name] = how.change(*(held[source] for source in how.sources))
-            made = _MadeSet(f"seed {options.seed + number}", arrays, fed)
+            made = _MadeSet(source, arrays, fed)
             found[str(made)] = made
         return found
 
@@ -144,8 +151,8 @@ class _Roles:
             if made is not None:
                 found[name] = made.change(*(held[one] for one in made.sources))
                 continue
-            parts = [part for part in held if is_of(part, source)]
-            found.update({part.replace(source, name, 1): held[part] for part in parts})
+            parts = [part for part in held if part == source or (part not in self.tensors and is_of(part, source))]
+            found.update({called(part, source, name): held[part] for part in parts})
         return found
 
     def hanging(self, unstable: Sequence[str], claim: ModelClaim) -> list[str]:
@@ -155,9 +162,36 @@ class _Roles:
         return [name for name, of in sources.items() if any(is_of(part, one) for part in unstable for one in of)]
 
 
+def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays]]:
+    """Sets of inputs for an edited model, and where they come from: the user's, else made.  Raises InputsUnknown."""
+    given = read_inputs(after, options.inputs)
+    yield from ((one.source, one.arrays) for one in given)
+    if given:
+        return
+    plan = InputPlan(after)
+    known = {name: size for name, size in options.dims.items() if name in plan.free}
+    for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
+        yield f"seed {options.seed + number}", plan.make(options.seed + number, sizes)
+
+
 def is_of(part: str, name: str) -> bool:
     """Whether a value that a run shows is a tensor, or belongs to a sequence, of this name."""
-    return part in (name, f"len({name})", f"keys({name})") or part.startswith(f"{name}[")
+    return _split(part, name) is not None
+
+
+def called(part: str, name: str, new: str) -> str:
+    """What such a value is called where the tensor or sequence has another name."""
+    before, after = _split(part, name) or ("", part.removeprefix(name))
+    return f"{before}{new}{after}"
+
+
+def _split(part: str, name: str) -> tuple[str, str] | None:
+    """What stands before and behind a name in what its parts are called: y[0], len(y), keys(y[0])."""
+    for before, end in (("", ""), ("len(", ")"), ("keys(", ")")):
+        after = part.removeprefix(before + name)
+        if part.startswith(before + name) and after.endswith(end) and (after == end or after.startswith("[")):
+            return before, after
+    return None
 
 
 class _ShownTrials(Trials):

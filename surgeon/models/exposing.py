@@ -69,6 +69,7 @@ def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
     patch.insert(_GRAPH, _OUTPUT, model.count(_GRAPH, _OUTPUT), bodies)
     if alone:
         nodes, used = needed(graph, names)
+        used |= {value.name for value in graph.input}  # one that lost its stored value would have to be given
         patch.delete_all(_GRAPH, _OUTPUT, range(len(graph.output)))
         patch.delete_all(_GRAPH, _NODE, [place for place in range(len(graph.node)) if place not in nodes])
         unused = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in used]

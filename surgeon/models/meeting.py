@@ -41,8 +41,11 @@ class Meeting:
     tables: Mapping[str, int]
 
     @classmethod
-    def of(cls, original: Model, other: Model) -> "Meeting":
-        """What two models tell.  Raises ModelFileError where a table cannot be read."""
+    def of(cls, original: Model, other: Model, *, tables: bool = True) -> "Meeting":
+        """What two models tell.  tables: whether to compare those too, which reads them.
+
+        Raises ModelFileError where a table cannot be read.
+        """
         models = original.skeleton, other.skeleton
         every = dict.fromkeys(number for model in models for number in edges_of(model))
         exact = dict.fromkeys(number for model in models for number in edges_of(model, solved=False))
@@ -54,7 +57,7 @@ class Meeting:
         beside = [number * part for number in every for part in _BESIDE if number]
         floats = dict.fromkeys(number for number in (*met, *beside) if abs(number) <= most)
         whole = dict.fromkeys(int(number) + by for number in every for by in (0, 1, -1))
-        return cls(tuple(floats), tuple(whole), dict(_tables(original, other)))
+        return cls(tuple(floats), tuple(whole), dict(_tables(original, other)) if tables else {})
 
     def numbers(self, plan: InputPlan, feeds: Feeds, seed: int) -> Iterator[dict[str, np.ndarray]]:
         """The same inputs with numbers in them that a model decides at, others each time."""

@@ -213,3 +213,16 @@ def test_how_it_is_trained_is_left_out_and_that_is_told():
     made, report = extract(model, ["a"], ["b"])
     assert not made.training_info
     assert report.edits[0].said[1:] == ("how the model is trained is left out",)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_a_stored_input_that_the_part_does_not_need_is_not_asked_for(version):
+    """The original runs without it too, where it shows inner tensors alone."""
+    model = parse(
+        "(float[n, 4] x, float[4] v = {1.0, 2.0, 3.0, 4.0}) => (float[n, 4] y) { a = Exp(x) b = Neg(a) y = Mul(b, v) }"
+    )
+    model.ir_version = version
+    _, report = extract(model, [], ["b"])
+    assert report.outcome == "proved"
+    assert report.check.runs
+    assert not report.check.reason

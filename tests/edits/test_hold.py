@@ -116,3 +116,14 @@ def test_at_the_command_line(tmp_path):
     assert done.exit_code == 0, done.output
     assert "hold      input 'rate' is held at 16000" in done.output
     assert held(onnx.load(tmp_path / "out.onnx"), "rate") == 16000
+
+
+def test_inputs_of_ones_own_are_those_of_the_edited_model():
+    """Where an edit changes what a model is fed with; the original is run on what follows from them."""
+    model = stated("int64")
+    numbers = np.array([3.5, -1.0, 2.0, 7.0], np.float32)
+    _, report = surgeon.edit(model, Hold("k", "2"), options=surgeon.CheckOptions(inputs=[{"x": numbers}]))
+    assert report.outcome == "proved"
+    assert report.check.runs == 1
+    with pytest.raises(surgeon.UsageError, match=r"inputs\[0\] has an array 'k', which is no input of the model"):
+        surgeon.edit(model, Hold("k", "2"), options=surgeon.CheckOptions(inputs=[{"x": numbers, "k": np.array(3)}]))

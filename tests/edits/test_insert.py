@@ -195,6 +195,22 @@ def test_a_stored_output_is_nothing_that_a_node_could_make():
     assert ([value.name for value in made.graph.output], report.outcome) == (["e", "k"], "proved")
 
 
+@pytest.mark.parametrize(
+    ("body", "op", "stored"),
+    [
+        ("y = Min (x, c)", "Identity", 1e3),
+        ("y = Clip (x, , c)", "Identity", 1e6),
+        ("n = Greater (x, c) z = Sub (x, x) y = Where (n, x, z)", "Relu", 1e-2),
+    ],
+    ids=str,
+)
+def test_a_node_that_parts_at_a_number_of_the_original_is_not_proved(body, op, stored):
+    """Inputs meet the numbers that either of the two decides at, however far these lie from what is usual."""
+    model = parse(f"(float[n, 4] x) => (float[n, 4] y) <float c = {{{stored}}}> {{ {body} }}")
+    with pytest.raises(surgeon.CheckFailed, match="Output 'y' differs by"):
+        insert(model, ["x"], ["y"], op)
+
+
 def test_a_node_reads_the_inputs_that_have_a_default():
     """What the stored value makes is not what another does that a caller gives."""
     model = parse("(float[n, 2] x, float[2] w = {1.0, 1.0}) => (float[n, 2] y) { y = Mul(x, w) }")

@@ -486,6 +486,33 @@ def test_how_the_first_is_trained_follows_its_prefix():
 
 
 @pytest.mark.parametrize(
+    ("maker", "domain", "name"), [("SplitToSequence", "", "e"), ("ZipMap", "ai.onnx.ml", "z")], ids=["sequence", "map"]
+)
+def test_sequences_and_maps_that_were_given_another_name_are_found_again(maker, domain, name):
+    """What they hold is called by their name, as len(e) and keys(z[0])."""
+    first = model(f"(float[N, 4] x) => (float[N, 4] y, float[N, 4] {name}) {{ y = Neg (x) {name} = Exp (x) }}")
+    second = model("(float[N, 4] y) => (float[N, 4] o) { o = Softmax (y) }")
+    labels = {"classlabels_int64s": [1, 2, 3, 4]} if domain else {}
+    second.graph.node.append(helper.make_node(maker, ["o"], [name], domain=domain, **labels))
+    if domain:
+        second.opset_import.append(helper.make_opsetid(domain, 1))
+    stated = onnx.shape_inference.infer_shapes(second).graph.value_info
+    second.graph.output.append(next(value for value in stated if value.name == name))
+    made, report = surgeon.merge(first, second, connect={"y": "y"})
+    assert names(made.graph.output) == [name, "o", f"{name}_1"]
+    assert report.outcome == "proved"
+
+
+def test_a_tensor_that_is_named_like_a_part_of_another_is_no_part():
+    first = model("(float[N] x) => (float[N] y, float[N] o) { y = Neg (x) o = Exp (x) }")
+    second = model("(float[N] y) => (float[N] o, float[N] p) { o = Relu (y) p = Abs (y) }")
+    second.graph.node[1].output[0] = second.graph.output[1].name = "o[0]"
+    made, report = merge(first, second, connect={"y": "y"})
+    assert names(made.graph.output) == ["o", "o_1", "o[0]"]
+    assert report.outcome == "proved"
+
+
+@pytest.mark.parametrize(
     ("rest", "words"),
     [
         ({"connect": {"y": 5}}, "connect says which output feeds which input"),
