@@ -8,7 +8,7 @@ from onnx import TypeProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.inputs.dims import input_dims, wanted_inputs
-from surgeon.ops.walking import holders
+from surgeon.ops.walking import graphs_below, holders
 from surgeon.shapes.facts import Facts
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import parse, symbols
@@ -71,6 +71,29 @@ def _renamed_in(text: str, change: Callable[[str], str]) -> str:
         return name if text[found.end() :].lstrip().startswith("(") else change(name)
 
     return NAME.sub(new, text)
+
+
+def misfit(model: onnx.ModelProto) -> str:
+    """What onnx says against the sizes that a model's inputs have, whatever it states of others; empty for nothing."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for holder in holders(bare):
+        del holder.value_info[:]
+    main, *bodies = graphs_below(bare.graph)
+    for value in (*main.output, *(value for body in bodies for value in (*body.input, *body.output))):
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    try:
+        onnx.shape_inference.infer_shapes(bare, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        told = re.sub(r"\[\w+\] |Inference error\(s\): ", "", " ".join(str(error).split())).rstrip(".")
+        return re.sub(r"\(op_type:(\w+)(?:, node name: (.*?))?\)", _node_told, told)
+    return ""
+
+
+def _node_told(found: re.Match[str]) -> str:
+    op, name = found.groups()
+    return f"{op} at {name!r}" if name else op
 
 
 def state(value: onnx.ValueInfoProto, facts: Facts) -> None:

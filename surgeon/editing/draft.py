@@ -45,7 +45,7 @@ class ModelClaim:
         sizes: of dimensions of the original's inputs that the edited model fixes, by name.
         made: by input of the original, what makes its value of values that the edited model is fed with.
         answers: by output of the edited model that is no tensor of the original, how it is made of such.
-        dims: by free dimension that bears another name now, its name in the original.
+        dims: by free dimension that bears another name now, or is as large as others, what these are in the original.
         freed: sizes that the original fixes and the edited model does not.
         by_structure: whether the nodes of both, names apart, are to be the same.
         untold: why nothing can be told of the edited model, as a sentence; empty where something can.
@@ -55,7 +55,7 @@ class ModelClaim:
     sizes: dict[str, int] = field(default_factory=dict)
     made: dict[str, MadeOf] = field(default_factory=dict)
     answers: dict[str, MadeOf] = field(default_factory=dict)
-    dims: dict[str, str] = field(default_factory=dict)
+    dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
     freed: list[Freed] = field(default_factory=list)
     by_structure: bool = True
     untold: str = ""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from surgeon.editing.dims import dims_of, free_names, rename_dims, restate
+from surgeon.editing.dims import dims_of, free_names, misfit, rename_dims, restate
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
 from surgeon.editing.folding import fold_sizes
@@ -92,16 +92,17 @@ class Dim(Edit):
 
     def _fix(self, draft: ModelDraft, name: str, size: int) -> Iterable[str]:
         place = PLACE.match(name)
-        if place is not None and name not in {dim.dim_param for dim in dims_of(draft.skeleton)}:
+        draft.claim.sizes.update(dict.fromkeys(_originals(draft, name), size))
+        if place is not None and name not in _stated(draft):
             draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_value = size
-            original = f"{draft.claim.original(place['input'])}[{place['axis']}]"
         else:
-            original = draft.claim.dims.get(name, name)
             for dim in dims_of(draft.skeleton):
                 if dim.dim_param:
                     _put_in(dim, name, size)
-        draft.claim.sizes[original] = size
         draft.changed()
+        wrong = misfit(draft.skeleton)
+        if wrong and not misfit(draft.source.skeleton):
+            raise UsageError(f"With {name}={size} a node cannot run, {wrong}; choose another size.")
         said = [f"{name!r} is {size:,}"]
         folded = fold_sizes(draft)
         if folded:
@@ -162,8 +163,8 @@ class RenameDim(Edit):
                 f"Another dimension is called {self.new!r}; choose another name, or where both are always of one size "
                 f"say so by --join-dim {self.old}={self.new}."
             )
+        draft.claim.dims[self.new] = _originals(draft, self.old)
         _call(draft, self.old, self.new)
-        draft.claim.dims[self.new] = draft.claim.dims.pop(self.old, self.old)
         draft.changed()
         return (f"dimension {self.old!r} is called {self.new!r}",)
 
@@ -203,10 +204,18 @@ class JoinDim(Edit):
             return ()
         if PLACE.match(self.other) is not None:
             raise UsageError(f"The dimension {self.other!r} has no name; give it one: --rename-dim {self.other}=batch.")
+        draft.claim.dims[self.other] = (*_originals(draft, self.other), *_originals(draft, self.name))
         _call(draft, self.name, self.other)
-        draft.claim.dims.pop(self.name, None)
         draft.changed()
         return (f"dimension {self.name!r} is always as large as {self.other!r}, and called so",)
+
+
+def _originals(draft: ModelDraft, name: str) -> tuple[str, ...]:
+    """What a free dimension, and those that are always as large, are called in the original."""
+    place = PLACE.match(name)
+    if place is not None and name not in _stated(draft):
+        return (f"{draft.claim.original(place['input'])}[{place['axis']}]",)
+    return draft.claim.dims.get(name, (name,))
 
 
 def _stated(draft: ModelDraft) -> set[str]:

@@ -79,7 +79,7 @@ class Free(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Free it."""
-        if parse(self.name) != symbol(self.name) or "?" in self.name:
+        if not self.name or parse(self.name) != symbol(self.name) or "?" in self.name:
             raise UsageError(f"{self.name!r} is no name of a dimension; give it a word, as in batch.")
         wanted = draft.inputs if self.input is None else [draft.input(self.input)]
         fixed = [value for value in wanted if _size(value, self.axis) is not None]

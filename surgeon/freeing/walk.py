@@ -40,9 +40,8 @@ class Walk:
         self.given: dict[tuple[Node, int], Given] = {}
         self._frozen: Node | None = None  # the call of a function that is looked into
         self._number = 0
-        for name in index.main.inputs:
-            if self.hangs(self.shapes.facts(index.main, name).shape or ()):
-                self.doubted = self.shapes.doubt([(index.main, name)])
+        given = [name for name in index.main.inputs if self.hangs(self.shapes.facts(index.main, name).shape or ())]
+        self.doubted = self.shapes.doubt((index.main, name) for name in given)
 
     def hangs(self, sizes: "Sequence[Size | None]") -> bool:
         """Whether any of some sizes hangs on what is free."""

@@ -501,3 +501,19 @@ def test_what_is_stored_beside_is_an_input_where_all_that_is_stored_has_to_be():
     assert report.outcome == "proved"
     onnx.checker.check_model(made)
     assert shape(made.graph.input[0]) == ["batch", 3, 3]
+
+
+@pytest.mark.parametrize("read", ["a", "b"])
+def test_what_hangs_on_any_of_the_freed_inputs_is_stated_anew(read):
+    """How many elements are not 0 is known of neither."""
+    other = {"a": "b", "b": "a"}[read]
+    nodes = f"{{ y = NonZero({read}) z = Neg({other}) }}"
+    fixed = model(f"g (float[1, 4] a, float[1, 4] b) => (int64[2, 4] y, float[1, 4] z) {nodes}")
+    made, _ = surgeon.edit(fixed, Free(0, "batch"), check="none")
+    stated = [entry.type.tensor_type.shape.dim for entry in made.graph.output]
+    assert [[dim.dim_param or dim.dim_value for dim in one] for one in stated] == [[2, 0], ["batch", 4]]
+
+
+def test_a_free_dimension_has_a_name():
+    with pytest.raises(UsageError, match="'' is no name of a dimension"):
+        surgeon.edit(model("g (float[1, 4] a) => (float[1, 4] z) { z = Neg(a) }"), Free(0, ""))

@@ -293,3 +293,43 @@ def test_what_cannot_be_stated_is_refused(text, why):
     with pytest.raises(UsageError) as refusal:
         surgeon.edit(unknown(), StateTensor.parse(text))
     assert why in str(refusal.value)
+
+
+TWO = "g (float[N, 4] x, float[M, 4] y) => (float[N, 4] z) { z = Add(x, y) }"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [JoinDim("N", "M"), Dim("M", 3)],
+        [JoinDim("N", "M"), RenameDim("M", "Q"), Dim("Q", 3)],
+        [Rename("x", "q"), JoinDim("N", "M"), Dim("q[0]", 3)],
+    ],
+    ids=str,
+)
+def test_what_is_always_as_large_is_fixed_with_it(edits):
+    """The original runs at that size of both."""
+    made, report = surgeon.edit(model(TWO), edits, check="model")
+    assert report.outcome == "proved"
+    assert report.check.runs
+    assert [value.type.tensor_type.shape.dim[0].dim_value for value in made.graph.input] == [3, 3]
+
+
+def test_an_axis_without_a_name_is_that_of_the_original_behind_a_renaming():
+    made = model("g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }")
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.shape.dim[0].Clear()
+    _, report = surgeon.edit(made, [Rename("x", "q"), RenameDim("q[0]", "B"), Dim("B", 2)], check="model")
+    assert report.outcome == "proved"
+
+
+def test_sizes_that_no_node_takes_together_are_refused():
+    """Every node is the original's own, and yet nothing runs it."""
+    with pytest.raises(surgeon.UsageError, match="With M=5 a node cannot run, Add: Incompatible dimensions; choose"):
+        surgeon.edit(model(TWO), [Dim("N", 3), Dim("M", 5)])
+
+
+def test_a_shape_that_an_output_misstates_stops_no_size():
+    made = model("g (float[N, 4] x) => (float[7, 4] y) { y = Relu(x) }")
+    _, report = surgeon.edit(made, Dim("N", 3))
+    assert report.outcome == "proved"
