@@ -40,6 +40,7 @@ LISTED = {
     ),
     "edits.quantization": (FOUND, "Abs Clip DequantizeLinear Exp Identity QuantizeLinear Relu Sigmoid Softmax"),
     "edits.retype": (BUILT, "Cast"),
+    "editing.adding": (BUILT, "Cast"),
     "inputs.roles": (RULE, "Shape"),
     "inputs.use_def": (RULE, "Transpose"),
     "graph": (BUILT, "Add Cast Mul"),

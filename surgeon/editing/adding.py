@@ -10,7 +10,9 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.editing.names import rename_nodes
 from surgeon.errors import UsageError
 from surgeon.graph import Graph
+from surgeon.ops.attributes import dtype_name, type_string
 from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.schemas import schema
 from surgeon.ops.walking import imports_of, unused
 
 Build = Callable[..., Any]
@@ -26,13 +28,25 @@ def opset_of(draft: ModelDraft) -> int:
     return opset
 
 
-def require_casts(model: onnx.ModelProto) -> None:
-    """Raise UsageError where a Cast would have to say its dtype as a string."""
+def require_casts(model: onnx.ModelProto, *dtypes: int) -> None:
+    """Raise UsageError where a Cast would have to say its dtype as a string, or knows some of these dtypes not yet."""
     opset = imports_of(model.opset_import).get("", _CASTS_SINCE)
     if opset < _CASTS_SINCE:
         raise UsageError(
             f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}: raise it, by surgeon upgrade."
         )
+    for dtype in dtypes:
+        later = range(opset, onnx.defs.onnx_opset_version() + 1)
+        since = next((number for number in later if _casts(dtype, number)), 0)
+        if since != opset:
+            advice = f"raise it, by --opset {since}" if since else "choose another dtype"
+            raise UsageError(f"No Cast of opset {opset} knows {dtype_name(dtype)}; {advice}.")
+
+
+def _casts(dtype: int, opset: int) -> bool:
+    """Whether a Cast takes a dtype, and so gives it too."""
+    known = schema("", "Cast", opset)
+    return known is not None and type_string(dtype) in known.allowed(known.inputs[0])
 
 
 def add_nodes(

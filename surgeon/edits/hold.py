@@ -18,6 +18,7 @@ from surgeon.inputs.dims import input_dims
 from surgeon.ops.attributes import dtype_name
 
 MOST = 4096  # elements that an input may have
+EXACT = ("int", "uint", "bool")  # how names of dtypes begin that round nothing, those of 4 bits too
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,9 @@ class Hold(Edit):
                 made = np.array(numbers).astype(dtype)
         except OverflowError:  # of an integer that no float holds either
             made = None
-        if made is None or not _holds(made, numbers):
-            raise UsageError(f"The input {self.name!r} is {dtype_name(kind)}, which does not hold {self.value}.")
+        told = dtype_name(kind)
+        if made is None or not _holds(made, numbers, exactly=told.startswith(EXACT)):
+            raise UsageError(f"The input {self.name!r} is {told}, which does not hold {self.value}.")
         return np.array(np.broadcast_to(made.reshape(-1), (count,)).reshape(sizes))
 
     def _numbers(self) -> list[float | int | bool]:
@@ -104,8 +106,8 @@ class Hold(Edit):
         return found
 
 
-def _holds(made: np.ndarray, numbers: Sequence[float]) -> bool:
+def _holds(made: np.ndarray, numbers: Sequence[float], *, exactly: bool) -> bool:
     """Whether an array has these numbers: as integers and truths exactly, as floats rounded, none of them infinite."""
-    if made.dtype.kind in "iub":
+    if exactly:
         return all(int(one) == other for one, other in zip(made.tolist(), numbers, strict=True))
     return bool(np.isfinite(made.astype(np.float64)).all())

@@ -13,6 +13,7 @@ from surgeon.editing.adding import add_nodes, opset_of
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import KeyedEdit, flag_of, numbers, spelled
 from surgeon.editing.names import move_inside
+from surgeon.editing.pruning import stored_in
 from surgeon.editing.resampling import resample
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
@@ -97,6 +98,12 @@ class PrependImage(KeyedEdit):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Put it in front."""
         value = draft.input(self.input)
+        if self.input in stored_in(draft.graph):
+            raise UsageError(
+                f"The input {self.input!r} has a stored value of its own; name an input that has to be given."
+            )
+        if any(given.name == self.input for given in draft.graph.output):
+            raise UsageError(f"{self.input!r} is an input and an output, which nothing stands between; name another.")
         dtype, channels = self._require_pictures(value)
         if self.resize is not None and opset_of(draft) < RESIZE_SINCE:
             raise UsageError(

@@ -14,11 +14,13 @@ from surgeon.editing.edit import Edit, dtype_asked, pair
 from surgeon.editing.names import move_inside
 from surgeon.errors import UsageError
 from surgeon.ops.attributes import dtype_name, type_string
+from surgeon.ops.records import likened_node
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import free_names, graphs_of, imports_of, label_of
 
 CAST = ":cast"
+INDICES = frozenset(("tensor(int32)", "tensor(int64)"))
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 
@@ -27,8 +29,8 @@ class Retype(Edit):
     """Give an input or output another dtype.
 
     Without a Cast that is possible for an input whose readers take the new dtype too and make of it what they made of
-    the old one (a Cast, a Where's condition, indices); anywhere else a Cast has to stand between, which is written only
-    where it is asked for.
+    the old one (indices, or a Cast of what holds no other numbers); anywhere else a Cast has to stand between, which is
+    written only where it is asked for.
 
     Attributes:
         name: of the input or output.
@@ -90,7 +92,7 @@ class Retype(Edit):
                 "another, or export the model again with each output once."
             )
         if self.cast:
-            require_casts(draft.skeleton)
+            require_casts(draft.skeleton, old, new)
         retype = self._retype_output if kind == "output" else self._retype_input
         how = retype(draft, value, old, new)
         value.type.tensor_type.elem_type = new
@@ -102,7 +104,7 @@ class Retype(Edit):
             raise UsageError(
                 f"The input {self.name!r} has a stored value of its own; retype an input that has to be given."
             )
-        needing = next(self._needing(draft, new), None)
+        needing = next(self._needing(draft, old, new), None)
         before = onnx.helper.tensor_dtype_to_np_dtype(old)
         if needing is None:
             source = draft.claim.original(self.name)
@@ -132,21 +134,14 @@ class Retype(Edit):
         draft.claim.answer(own, (source,), lambda array: _as(array, after))
         return ", cast at the end"
 
-    def _needing(self, draft: ModelDraft, new: int) -> Iterator[NodeProto]:
+    def _needing(self, draft: ModelDraft, old: int, new: int) -> Iterator[NodeProto]:
         """The nodes that read the input and would do something else, or nothing, with the new dtype."""
         versions = imports_of(draft.skeleton.opset_import)
         for node in draft.graph.node:
             places = [place for place, name in enumerate(node.input) if name == self.name]
-            takes = all(_takes(node, place, new, versions) for place in places) and not _asks_whether_0(node, new)
+            takes = all(_takes(node, place, old, new, versions) for place in places)
             if not takes or any(self.name in free_names(inner) for graph in graphs_of(node) for inner in graph.node):
                 yield node
-
-
-def _asks_whether_0(node: NodeProto, new: int) -> bool:
-    """Whether a Cast makes truths of floats: of 0.5 it makes one, and of the integer that it was before none."""
-    is_float = np.issubdtype(onnx.helper.tensor_dtype_to_np_dtype(new), np.inexact)
-    to = next((item.i for item in node.attribute if item.name == "to"), None)
-    return node.op_type == "Cast" and is_float and to == TensorProto.BOOL
 
 
 def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -155,12 +150,24 @@ def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return array.astype(dtype)
 
 
-def _takes(node: NodeProto, place: int, dtype: int, versions: dict[str, int]) -> bool:
-    """Whether an input of a node may be of a dtype, and nothing else of the node hangs on which it is."""
+def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, int]) -> bool:
+    """Whether an input of a node may be of another dtype, and the node does with it what it did with the old one.
+
+    A dtype that holds other numbers than the old one, as 0.5 or 300, is taken alike for indices, which an operator
+    takes as either of two dtypes, and where nothing but the shape is read.
+    """
     domain = plain_domain(node.domain)
     found = schema(domain, node.op_type, versions.get(domain, 0))
     formal = None if found is None else found.input_at(place)
-    if found is None or formal is None or type_string(dtype) not in found.allowed(formal):
+    if found is None or formal is None or type_string(new) not in found.allowed(formal):
         return False
-    others = [item.type for number, item in enumerate(found.inputs) if number != place]
-    return formal.type not in [*others, *(item.type for item in found.outputs)]
+    others = {item.type for number, item in enumerate(found.inputs) if number != place}
+    said = {item.name for item in node.attribute} & {"to", "dtype"}
+    told = all(len(found.allowed(item)) == 1 or item.type in others or said for item in found.outputs)
+    kinds = (kind for item in (*found.inputs, *found.outputs) for kind in found.allowed(item))
+    tensors = all(kind.startswith("tensor(") for kind in kinds)
+    if formal.type in (*others, *(item.type for item in found.outputs)) or not told or not tensors:
+        return False
+    to, back = (onnx.helper.tensor_dtype_to_np_dtype(dtype) for dtype in (new, old))
+    holds_more = not np.can_cast(to, back, "safe")
+    return not holds_more or found.allowed(formal) <= INDICES or likened_node(node).reads_shape

@@ -374,3 +374,17 @@ def test_an_output_behind_an_inner_tensor_is_told_to_go():
     made, report = surgeon.edit(model, AppendArgMax("h"))
     assert [value.name for value in made.graph.output] == ["h_argmax"]
     assert report.edits[0].said[1:] == ("output 'y', which is computed from it, is gone",)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("(float[n, 3, 8, 8] x) => (float[n, 3, 8, 8] y, float[n, 3, 8, 8] x) { y = Relu(x) }", "is an input and an"),
+        ("(float[1] z, float[1, 1, 1, 2] x = {1, 2}) => (float[1, 1, 1, 2] y) { y = Add(x, z) }", "has a stored value"),
+    ],
+    ids=["output too", "default"],
+)
+def test_pictures_are_put_in_front_of_what_has_to_be_given_alone(text, why):
+    """An output of that name would bear another, and a stored value would be made twice."""
+    with pytest.raises(surgeon.UsageError, match=why):
+        surgeon.edit(parse(text), PrependImage("x"))

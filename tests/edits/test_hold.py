@@ -118,6 +118,19 @@ def test_at_the_command_line(tmp_path):
     assert held(onnx.load(tmp_path / "out.onnx"), "rate") == 16000
 
 
+@pytest.mark.parametrize(("kind", "fits", "larger"), [("int4", "-8,7,0,1", "8"), ("uint4", "0,15,3,1", "16")])
+def test_integers_of_few_bits_hold_no_others(kind, fits, larger):
+    """8 would be -8 in int4."""
+    model = parse(
+        f'<ir_version: 10, opset_import: ["" : 21]> g (float[4] x, {kind}[4] k) => (float[4] y) '
+        "{ c = Cast<to = 1>(k) y = Add(x, c) }"
+    )
+    made, _ = surgeon.edit(model, Hold("k", fits), check="none")
+    assert held(made, "k").astype(int).tolist() == [int(number) for number in fits.split(",")]
+    with pytest.raises(surgeon.UsageError, match=f"The input 'k' is {kind}, which does not hold {larger}"):
+        surgeon.edit(model, Hold("k", larger), check="none")
+
+
 def test_inputs_of_ones_own_are_those_of_the_edited_model():
     """Where an edit changes what a model is fed with; the original is run on what follows from them."""
     model = stated("int64")

@@ -358,6 +358,42 @@ def test_what_is_no_edit_is_told(edits, told):
         surgeon.edit(onnx.load(MODEL), edits)
 
 
+DOUBLES = [  # a reader of x, in what dtype, another that it takes too, and what it makes
+    ("EyeLike", "float", "double", "float"),
+    ("SplitToSequence", "float", "double", "seq"),
+    ("NonZero", "int64", "float", "int64"),
+    ("Cast<to = 1>", "uint8", "int64", "float"),
+    ("Cast<to = 10>", "float", "double", "float16"),
+    ("IsInf", "float", "double", "bool"),
+]
+
+
+@pytest.mark.parametrize(("reader", "old", "new", "made"), DOUBLES, ids=[row[0] for row in DOUBLES])
+def test_a_cast_stands_where_a_reader_would_make_something_else_of_the_new_dtype(reader, old, new, made):
+    """What it makes would be of that dtype too, or numbers come that the old one does not hold."""
+    text = '<ir_version: 9, opset_import: ["" : 20]> g '
+    text += f"({old}[4, 4] x) => ({made if made != 'seq' else 'float'}[m, k] y) {{ y = {reader}(x) }}"
+    if made == "seq":
+        text = text.replace("y = SplitToSequence(x)", "s = SplitToSequence(x) y = ConcatFromSequence<axis = 0>(s)")
+    model = parse(text)
+    dtype = {"double": "float64", "float": "float32"}.get(new, new)
+    with pytest.raises(surgeon.UsageError, match="so a Cast must stand between"):
+        surgeon.edit(model, Retype("x", dtype))
+    edited, report = surgeon.edit(model, Retype("x", dtype, cast=True))
+    assert edited.graph.node[0].op_type == "Cast"
+    assert edited.graph.node[0].output[0].startswith("x_")
+    assert report.outcome == "proved" or reader == "IsInf"  # which is False of what is finite
+    onnx.checker.check_model(edited, full_check=True)
+
+
+def test_a_cast_to_what_its_opset_does_not_know_is_refused():
+    model = parse("(float[4] x) => (float[4] y) { y = Relu(x) }", ir_version=10)
+    with pytest.raises(surgeon.UsageError, match="No Cast of opset 17 knows int4; raise it, by --opset 21"):
+        surgeon.edit(model, Retype("x", "int4", cast=True), check="none")
+    made, _ = surgeon.edit(model, [RaiseOpset(21), Retype("x", "int4", cast=True)], check="none")
+    onnx.checker.check_model(made, full_check=True)
+
+
 @pytest.mark.parametrize(("version", "inputs"), [(3, ["x", "w"]), (9, ["x", "w", "v"])])
 def test_an_input_keeps_the_value_that_is_stored_for_it(version, inputs):
     """What only a dropped output reads stays, or goes with its value: nobody has to give it from now on."""
