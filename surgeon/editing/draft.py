@@ -169,7 +169,8 @@ class ModelDraft(Editable):
         if name not in known:
             if any(value.name == name for value in self.graph.output):
                 raise UsageError(f"Nothing makes {name!r}, an output of the model; mend it or export it again.")
-            if name in self.taken():
+            _, *bodies = graphs_below(self.graph)
+            if name and any(name in names_in(body) for body in bodies):
                 raise UsageError(f"{name!r} is a tensor inside of a body; name one of the main graph.")
             raise UsageError(unknown("tensor", name, known))
 

@@ -150,6 +150,7 @@ def split(
     try:
         with Model.open(original) as model:
             whole = ModelDraft(model)
+            whole.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
             run = _Splitting(whole, report, check, require_proof, external_data, force, asked)
             parting = Parting(whole)
             ends = parting.at(at) if at else parting.into(parts or 0)

@@ -6,6 +6,7 @@ from math import isfinite
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from surgeon.file.values import decode
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holders, nodes_of
 
@@ -170,5 +171,5 @@ def _numbers(tensor: TensorProto) -> np.ndarray:
     is_none = tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED)
     if is_none or tensor.data_location == TensorProto.EXTERNAL:
         return np.empty(0)
-    array = numpy_helper.to_array(tensor)
+    array = decode(tensor)
     return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)

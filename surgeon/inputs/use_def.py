@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
+from surgeon.file.values import decode
 from surgeon.inputs.dims import input_dims
 from surgeon.ops.records import WITH_BODIES, likened_node
 from surgeon.ops.walking import Key, called_by, graphs_in, key_of
@@ -102,7 +103,7 @@ class UseDefs:
                 found = onnx.helper.get_attribute_value(attribute)
                 return np.asarray(found) if isinstance(found, (int, float, list)) else None
             tensor = attribute.t
-        return None if tensor.data_location == TensorProto.EXTERNAL else numpy_helper.to_array(tensor)
+        return None if tensor.data_location == TensorProto.EXTERNAL else decode(tensor)
 
     def dim(self, scope: UseDef, name: str, axis: int) -> int | str | None:
         """Return the size of `name` along `axis`: a number, the key of a free dimension, or None if unknown."""

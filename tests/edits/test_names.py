@@ -394,6 +394,12 @@ def test_a_cast_to_what_its_opset_does_not_know_is_refused():
     onnx.checker.check_model(made, full_check=True)
 
 
+def test_an_empty_name_is_no_tensor(branching):
+    branching.graph.node[2].input.append("")  # an optional input that is left out
+    with pytest.raises(surgeon.UsageError, match="The model has no tensor ''"):
+        surgeon.edit(branching, Rename("", "t2"))
+
+
 @pytest.mark.parametrize(("version", "inputs"), [(3, ["x", "w"]), (9, ["x", "w", "v"])])
 def test_an_input_keeps_the_value_that_is_stored_for_it(version, inputs):
     """What only a dropped output reads stays, or goes with its value: nobody has to give it from now on."""

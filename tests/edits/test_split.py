@@ -274,3 +274,18 @@ def test_any_cut_of_any_model_gives_parts_that_are_the_whole(model, data):
         assert given.issuperset(part.inputs)
         assert not given.intersection(part.outputs)
         given.update(part.outputs)
+
+
+def test_a_model_that_breaks_the_rules_is_refused_as_such():
+    """Before a word on tensors that nobody named."""
+    broken = sample()
+    broken.graph.node[0].input[0] = "nowhere"
+    with pytest.raises(surgeon.GraphError, match="reads 'nowhere', which nothing makes"):
+        surgeon.split(broken, at=["a"])
+
+
+def test_a_damaged_weight_is_named():
+    damaged = sample()
+    damaged.graph.initializer[0].dims[0] = 9
+    with pytest.raises(surgeon.ModelFileError, match=r"Tensor 'w' of shape \[9\] needs 9 elements"):
+        surgeon.split(damaged, at=["a"])
