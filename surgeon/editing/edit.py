@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.errors import RuleError, UsageError
-from surgeon.ops.attributes import dtype_number
+from surgeon.ops.attributes import DTYPES, dtype_number
 
 
 def _is_number(value: object) -> bool:
@@ -140,9 +140,12 @@ class KeyedEdit(Edit):
 def dtype_asked(name: str) -> int:
     """The number of a dtype that an edit was given by name.  Raises UsageError where there is none such."""
     try:
-        return dtype_number(name)
+        number = dtype_number(name)
     except RuleError as error:
         raise UsageError(str(error)) from None
+    if number not in DTYPES:
+        raise UsageError(f"{name!r} is no dtype; write a name such as 'float16'.")
+    return number
 
 
 def pair(text: str, form: str) -> tuple[str, str]:

@@ -44,7 +44,7 @@ class Dim(Edit):
     def parse(cls, text: str) -> Self:
         """Read NAME=SIZE or INPUT[AXIS]=SIZE."""
         name, size = pair(text, "NAME=SIZE, as in height=640, or INPUT[AXIS]=NAME")
-        return cls(name, int(size) if size.lstrip("-").isdigit() else size)
+        return cls(name, int(size) if size.removeprefix("-").isdecimal() else size)
 
     @property
     def spelling(self) -> str:

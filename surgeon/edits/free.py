@@ -63,7 +63,7 @@ class Free(Edit):
         found = PLACE.match(where)
         if found is not None:
             return cls(int(found["axis"]), name, found["input"])
-        if not where.isdigit():
+        if not where.isdecimal():
             raise UsageError(f"{where!r} is no axis; write AXIS=NAME or INPUT[AXIS]=NAME, as in 0=batch.")
         return cls(int(where), name)
 

@@ -116,9 +116,11 @@ class StateTensor(Edit):
         draft.require_tensor(self.name)
         if not any(self.name in node.output for node in graph.node):
             raise UsageError(f"No node makes {self.name!r}; --dim, --free and --retype change what inputs are.")
-        bad = next((size for size in self.sizes if not _is_size(size)), None)
+        if not isinstance(self.sizes, (tuple, list)):
+            raise UsageError(f"sizes of StateTensor are a list, one for each axis, not {self.sizes!r}.")
+        bad = next((repr(size) for size in self.sizes if not _is_size(size)), None)
         if bad is not None:
-            raise UsageError(f"{bad!r} is no size; write a number, the name of a free dimension, or ?.")
+            raise UsageError(f"{bad} is no size; write a number, the name of a free dimension, or ?.")
         if is_no_tensor(draft.skeleton, self.name):
             raise UsageError(f"{self.name!r} is a sequence or an optional, which has no dtype and no sizes to state.")
         told = draft.told_of(self.name)
@@ -140,8 +142,11 @@ class StateTensor(Edit):
         return (f"{self.name!r} is stated to be {own}",)
 
 
-def _is_size(size: int | str) -> bool:
-    return size >= 0 if isinstance(size, int) else size == "?" or size.isidentifier()
+def _is_size(size: object) -> bool:
+    """Whether it is a number that fits a dimension, an int64 by onnx.proto, a word, or "?"."""
+    if isinstance(size, int):
+        return not isinstance(size, bool) and 0 <= size < 1 << 63
+    return isinstance(size, str) and (size == "?" or size.isidentifier())
 
 
 def _may_be(sizes: tuple[int | str, ...], known: Shape | None) -> bool:
@@ -178,7 +183,7 @@ class RaiseOpset(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the number."""
-        if not text.strip().isdigit():
+        if not text.strip().isdecimal():
             raise UsageError(f"{text!r} is no opset; write a number, as in 21.")
         return cls(int(text))
 

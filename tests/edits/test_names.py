@@ -254,6 +254,10 @@ REFUSED = [
     (["--metadata", "author="], "no metadata 'author'"),
     (["--retype", "logits=float16"], "a Cast must stand behind it"),
     (["--retype", "logits=float99"], "no ONNX dtype"),
+    (["--retype", "logits=undefined:cast"], "'undefined' is no dtype"),
+    (["--opset", "\u00b2"], "is no opset"),
+    (["--dim", "batch=--3"], "'--3' is no size"),
+    (["--free", "\u00b2=batch"], "is no axis"),
     ([], "Nothing is asked for"),
     (["--check", "none", "--require-proof", "--strip-doc"], "A proof is required"),
 ]

@@ -282,6 +282,8 @@ def test_a_statement_takes_the_place_of_another():
         ("h=flot[2]", "'flot' is no ONNX dtype"),
         ("h=float[2,a+b]", "'a+b' is no size"),
         ("h=float[2,]", "'' is no size"),
+        ("h=float[99999999999999999999]", "99999999999999999999 is no size"),
+        ("h=undefined[2]", "'undefined' is no dtype"),
         ("x=float[2]", "No node makes 'x'"),
         ("q=float[2]", "no tensor 'q'"),
         ("y=float[n,5]", "'y' is float32[n, 4] as the model has it, not float32[n, 5]"),
@@ -333,3 +335,9 @@ def test_a_shape_that_an_output_misstates_stops_no_size():
     made = model("g (float[N, 4] x) => (float[7, 4] y) { y = Relu(x) }")
     _, report = surgeon.edit(made, Dim("N", 3))
     assert report.outcome == "proved"
+
+
+@pytest.mark.parametrize("sizes", [(True, 4), (1.5, 4), (None, 4), None, "n4", (1 << 63, 4)], ids=str)
+def test_what_is_no_size_is_refused_in_python_too(sizes):
+    with pytest.raises(UsageError, match="is no size|are a list"):
+        surgeon.edit(unknown(), StateTensor("h", "float32", sizes), check="none")
