@@ -3,6 +3,7 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 from surgeon.editing.draft import ModelDraft
@@ -11,7 +12,7 @@ from surgeon.ops.attributes import DTYPES, dtype_number
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _are(value: object, is_one: Callable[[object], bool]) -> bool:
@@ -22,9 +23,19 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _are_two(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_whole, value))
+
+
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "str": ("a string", _is_text),
-    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "str | None": ("a string, or None", lambda value: value is None or _is_text(value)),
+    "tuple[int, int] | None": ("two whole numbers, or None", lambda value: value is None or _are_two(value)),
+    "int": ("a whole number", _is_whole),
     "float": ("a number", _is_number),
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "tuple[str, ...]": ("a list of names", lambda value: _are(value, _is_text)),

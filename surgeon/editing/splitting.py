@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,6 +176,10 @@ def _refuse_misuse(
     options: CheckOptions,
 ) -> None:
     options.require()
+    if isinstance(at, str) or not isinstance(at, Collection) or not all(isinstance(name, str) for name in at):
+        raise UsageError(f"Tensors to cut at are a list of names, not {at!r}.")
+    if parts is not None and (not isinstance(parts, int) or isinstance(parts, bool)):
+        raise UsageError(f"Into how many parts to cut is a whole number, not {parts!r}.")
     if bool(at) == (parts is not None):
         raise UsageError("Say where to cut: at tensors, or into how many parts; one of the two.")
     twice = next((name for name in at if list(at).count(name) > 1), None)

@@ -131,6 +131,7 @@ class OfHead(KeyedEdit):
         return 0
 
     def __post_init__(self) -> None:
+        self.require_kinds()
         for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUNDS)):
             given = getattr(self, name)
             if given and given not in known:

@@ -79,6 +79,7 @@ class PrependImage(KeyedEdit):
     }
 
     def __post_init__(self) -> None:
+        self.require_kinds()
         if self.layout not in ("NHWC", "NCHW"):
             raise UsageError(f"Pictures cannot lie as {self.layout!r}; choose NHWC or NCHW.")
         if self.dtype not in _DTYPES:

@@ -16,6 +16,7 @@ from surgeon.edits import (
     AppendNms,
     AppendSoftmax,
     AppendTopK,
+    Free,
     PrependImage,
     Rename,
     Retype,
@@ -388,3 +389,20 @@ def test_pictures_are_put_in_front_of_what_has_to_be_given_alone(text, why):
     """An output of that name would bear another, and a stored value would be made twice."""
     with pytest.raises(surgeon.UsageError, match=why):
         surgeon.edit(parse(text), PrependImage("x"))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: PrependImage("x", resize=8), "resize of PrependImage is two whole numbers, or None, not 8"),
+        (lambda: PrependImage("x", resize=(8, 8.0)), "resize of PrependImage is two whole numbers"),
+        (lambda: PrependImage("x", mean=0.5), "mean of PrependImage is a list of numbers, not 0.5"),
+        (lambda: AppendNms("y", most="all"), "most of AppendNms is a whole number, not 'all'"),
+        (lambda: AppendNms("y", iou=None), "iou of AppendNms is a number, not None"),
+        (lambda: surgeon.edit(picture_model(), Free(1, "n", 0)), "input of Free is a string, or None, not 0"),
+    ],
+    ids=str,
+)
+def test_settings_of_another_kind_are_told(make, words):
+    with pytest.raises(surgeon.UsageError, match=words):
+        make()

@@ -289,3 +289,19 @@ def test_a_damaged_weight_is_named():
     damaged.graph.initializer[0].dims[0] = 9
     with pytest.raises(surgeon.ModelFileError, match=r"Tensor 'w' of shape \[9\] needs 9 elements"):
         surgeon.split(damaged, at=["a"])
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ({"at": "gelu"}, "a list of names, not 'gelu'"),
+        ({"at": [1]}, "a list of names"),
+        ({"at": 5}, "a list of names"),
+        ({"parts": "2"}, "is a whole number, not '2'"),
+        ({"parts": 2.0}, "is a whole number"),
+    ],
+    ids=str,
+)
+def test_cuts_of_another_kind_are_told(rest, words):
+    with pytest.raises(surgeon.UsageError, match=words):
+        surgeon.split(sample(), **rest)
