@@ -55,4 +55,7 @@ class Extract(Edit):
         """Take the rest away."""
         if not self.froms and not self.tos:
             raise UsageError("An extraction begins or ends at a tensor; name one in froms or tos.")
+        twice = next((name for name in self.froms if self.froms.count(name) > 1), None)
+        if twice is not None:
+            raise UsageError(f"{twice!r} is named twice in froms; name it once.")
         return extract(draft, self.froms, self.tos)

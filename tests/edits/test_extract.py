@@ -188,6 +188,7 @@ def test_a_stored_tensor_is_no_end():
         (Extract("ab", "y"), "froms of Extract is a list of names, not 'ab'"),
         (RaiseOpset("21"), "version of RaiseOpset is a whole number, not '21'"),
         (OrderInputs(5), "names of OrderInputs is a list of names, not 5"),
+        (Extract(("x", "x"), ("y",)), "'x' is named twice in froms"),
     ],
 )
 def test_what_is_of_another_kind_is_told(edit, told):
