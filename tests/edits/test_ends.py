@@ -401,7 +401,7 @@ def test_pictures_are_put_in_front_of_what_has_to_be_given_alone(text, why):
         (lambda: AppendNms("y", iou=None), "iou of AppendNms is a number, not None"),
         (lambda: surgeon.edit(picture_model(), Free(1, "n", 0)), "input of Free is a string, or None, not 0"),
     ],
-    ids=str,
+    ids=["resize", "resize of floats", "mean", "most", "iou", "input"],
 )
 def test_settings_of_another_kind_are_told(make, words):
     with pytest.raises(surgeon.UsageError, match=words):
