@@ -5,7 +5,8 @@ import pytest
 
 from surgeon.models import trials
 from surgeon.models.loads import ELEMENT, INTERPRETED
-from surgeon.models.trials import Trials, Workload
+from surgeon.models.trials import Trials
+from surgeon.models.workload import Workload
 from surgeon.running.away import Away
 from surgeon.running.runtime import Session
 from surgeon.testing import parse

@@ -16,7 +16,8 @@ from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.exposing import exposing, fetch
 from surgeon.models.model_check import require_options
 from surgeon.models.options import CheckOptions
-from surgeon.models.trials import MUCH, Workload
+from surgeon.models.trials import MUCH
+from surgeon.models.workload import Workload
 from surgeon.ops.walking import imports_of
 from surgeon.precision.choices import Retyping
 from surgeon.precision.gauging import FAR, FIRST_OPSET, MAIN, Gauged, Magnitudes, Tensor, gauging
