@@ -64,7 +64,6 @@ def compare(
         >>> surgeon.compare("models/tiny_distilbert.onnx", "models/tiny_distilbert.onnx").outcome.value
         'proved'
     """
-    from surgeon.models.meeting import Meeting
     from surgeon.models.model_check import ModelCheck  # not at the top: `import surgeon` is to be light
     from surgeon.tensorrt.running import require_engines
 
@@ -91,7 +90,6 @@ def compare(
             other="the other model",
             ordered=False,
             runs_other=engines,
-            meeting=None if options.inputs else Meeting.of(opened, against),
         )
     result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:

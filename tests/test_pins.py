@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 from onnx import parser
 
-from surgeon.inputs.decisions import edges_of, numbers_in
+from surgeon.inputs.decisions import edges_of, numbers_in, scopes_of
 from surgeon.inputs.inputs import InputPlan
 from surgeon.inputs.roles import counts
 from surgeon.sites.kinds import ANEW
@@ -106,7 +106,7 @@ def test_what_something_is_compared_with_is_solved_for_the_inputs():
       w = own.above(x)
     }
     <opset_import: ["" : 18], domain: "own"> above (x) => (w) { k = Constant<value = float {77}>() w = Less(x, k) }""")
-    assert {1.0, 50256.0, 50257.0, 50258.0, 77.0} <= set(edges_of(model))
+    assert {1.0, 50256.0, 50257.0, 50258.0, 77.0} <= set(edges_of(scopes_of(model)))
     assert {3.0, 4.0, 0.5, 77.0} <= {number for numbers in numbers_in(model).values() for number in numbers}
 
 

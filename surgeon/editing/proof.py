@@ -19,7 +19,6 @@ from surgeon.file.save import Written
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import InputSet, read_inputs
 from surgeon.models.exposing import exposing, made_in
-from surgeon.models.meeting import Meeting
 from surgeon.models.model_check import Verdict, concluded, told_oracle, tolerances
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import Trial, Trials
@@ -58,12 +57,9 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
         shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
         dims = {} if given else {**options.dims, **claim.sizes}
-        meets = not (given or claim.answers or claim.by_structure)
-        meeting = Meeting.of(draft.source, draft, tables=False) if meets else None
-        trials = _ShownTrials(
-            shown, before, seed=options.seed, dims=dims, away=away, given=given, meeting=meeting, roles=roles
-        )
-        trials.run()
+        trials = _ShownTrials(shown, before, seed=options.seed, dims=dims, away=away, given=given, roles=roles)
+        is_same = claim.by_structure and not why_not_same(before, after, claim)
+        trials.run(None if claim.answers or is_same else edited, tables=not roles.part)
         verdict = Verdict(trials, rtol, atol)
         if trials.why:
             outcome, reason = Outcome.UNPROVED, trials.why

@@ -45,17 +45,18 @@ class Contents:
         self._files: dict[str, int] = {}
         self._known: dict[tuple[str, int], tuple[TensorProto, Hashable]] = {}  # a tensor is kept: its id stays its own
 
-    def same(self, one: TensorProto, other: TensorProto) -> bool:
+    def same(self, one: TensorProto, other: TensorProto, theirs: "Contents | None" = None) -> bool:
         """Whether two tensors have one dtype, one shape and the same bytes, all of them compared.
 
-        Raises ModelFileError where the bytes are missing.
+        theirs: of another model, which the other is of.  Raises ModelFileError where the bytes are missing.
         """
         if (one.data_type, tuple(one.dims)) != (other.data_type, tuple(other.dims)):
             return False
-        a, b = self._data(one), self._data(other)
-        if a == b or _size(a) != _size(b):
+        theirs = theirs or self
+        a, b = self._data(one), theirs._data(other)
+        if (a == b and (theirs is self or isinstance(a, bytes))) or _size(a) != _size(b):
             return a == b
-        return all(x == y for x, y in zip(self._pieces(a), self._pieces(b), strict=True))
+        return all(x == y for x, y in zip(self._pieces(a), theirs._pieces(b), strict=True))
 
     def close(self) -> None:
         """Let go of the files."""

@@ -1,27 +1,33 @@
 """Inputs at which two models are likeliest to part: numbers that either decides at, and rows of tables that differ."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import zip_longest
 
 import numpy as np
 from onnx import TensorProto
 
 from surgeon.file.model import Model
 from surgeon.file.sameness import Contents
-from surgeon.inputs.decisions import edges_of, numbers_in
+from surgeon.inputs.boundaries import Boundary
+from surgeon.inputs.decisions import boundaries_of, edges_of, numbers_in, scopes_of
 from surgeon.inputs.inputs import InputPlan
 from surgeon.inputs.requirements import Want
+from surgeon.inputs.ties import TIED, has_ties
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holders, holds_half
 
 Feeds = Mapping[str, np.ndarray]
 MET, LOOKED_UP = "numbers that decide", "all rows of tables"
 """What the kinds of such inputs are called."""
-TURNS = 4  # sets of inputs in which numbers are put
 INDICES, RUNS = 256, 64  # how many indices one run is to take where the model leaves that free, and the most runs
-_BESIDE = (1 + 2.0**-9, 1 - 2.0**-9)  # times a number: further from it than roundings lie
-_ALIKE = 1e-3  # of numbers: what is so near to one behind arithmetic is not met itself, as there rounding decides
+_BESIDE = (1.00211, 0.99787)  # times a number: further from it than roundings lie, and at no half of anything's
+_TIED_TURNS = 2
+_MOST_MET, _MOST_SOLVED = 128, 1024  # numbers that are met to the bit, and boundaries; such as may be
+_SMALL = 64  # of numbers that are put several times: larger ones hide what is beside them
+_OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
 _MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
 _FEW = 8  # rows of a table that any inputs look up
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16))
@@ -31,59 +37,79 @@ _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16,
 class Meeting:
     """Where two models may part.
 
-    floats: what inputs of floats have to be for something to be what it is compared with, beside that, and beside other
-    constants of one element, as of a minimum or a remainder.  integers: the same of integers.  tables: how many rows
-    tables of floats have that the other model has not, by name.
+    floats: what inputs of floats have to be for something to be what it is compared with; then what is beside that, and
+    beside other constants of one element, as of a minimum or a remainder.  integers: the same of integers, each with
+    those beside it.  tables: how many rows tables of floats have that the other model has not, by name.  ties: whether
+    equal numbers in inputs are ties.
     """
 
-    floats: tuple[float, ...]
-    integers: tuple[int, ...]
+    floats: tuple[Sequence[float], Sequence[float]]
+    integers: tuple[Sequence[int], Sequence[int]]
     tables: Mapping[str, int]
+    ties: bool = False
 
     @classmethod
-    def of(cls, original: Model, other: Model, *, tables: bool = True) -> "Meeting":
-        """What two models tell.  tables: whether to compare those too, which reads them.
+    def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "Meeting":
+        """What two models tell.
 
-        Raises ModelFileError where a table cannot be read.
+        exactly: meet behind arithmetic only what no rounding leads to, as where the other runs elsewhere.  tables: look
+        at those, too, that differ.
         """
         models = original.skeleton, other.skeleton
-        every = dict.fromkeys(number for model in models for number in edges_of(model))
-        exact = dict.fromkeys(number for model in models for number in edges_of(model, solved=False))
-        behind = [number for number in every if number not in exact]
-        met = [number for number in exact if not any(_is_near(number, one) for one in behind)]
         most = _MOST_HALF if any(map(holds_half, models)) else _MOST
-        spoken = [float(number) for model in models for numbers in numbers_in(model).values() for number in numbers]
-        every.update(dict.fromkeys(number for number in spoken if math.isfinite(number)))
-        beside = [number * part for number in every for part in _BESIDE if number]
-        floats = dict.fromkeys(number for number in (*met, *beside) if abs(number) <= most)
-        whole = dict.fromkeys(int(number) + by for number in every for by in (0, 1, -1))
-        return cls(tuple(floats), tuple(whole), dict(_tables(original, other)) if tables else {})
+        scopes = [list(scopes_of(model)) for model in models]
+        met = _met([boundaries_of(some) for some in scopes], exactly=exactly)
+        edges = list(dict.fromkeys(number for some in scopes for number in edges_of(some)))
+        numbers = (number for model in models for array in numbers_in(model).values() for number in array.tolist())
+        spoken = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
+        beside = dict.fromkeys(number * part for number in (*edges, *spoken) for part in _BESIDE if number)
+        floats = [[number for number in some if abs(number) <= most] for some in (met, beside)]
+        whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, spoken)]
+        integers = list(whole[0]), [number for number in whole[1] if number not in whole[0]]
+        differing = dict(_tables(original, other)) if tables else {}
+        return cls((floats[0], floats[1]), integers, differing, all(map(has_ties, scopes)))
 
-    def numbers(self, plan: InputPlan, feeds: Feeds, seed: int) -> Iterator[dict[str, np.ndarray]]:
-        """The same inputs with numbers in them that a model decides at, others each time."""
-        for turn in range(TURNS):
+    def numbers(self, plan: InputPlan, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
+        """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
+        for turn in range(turns):
             random = np.random.default_rng([seed, turn])
             put = ((want.name, self._put(want, feeds[want.name], turn, random)) for want in plan.wants)
             made = {name: array for name, array in put if array is not None}
             if not made:
-                return
+                break
             yield {**feeds, **made}
+        tied = [want for want in plan.wants if want.edged and want.named is None and feeds[want.name].size]
+        for turn in range(min(turns - 1, _TIED_TURNS) if self.ties and tied else 0):
+            yield {**feeds, **{want.name: _tied(want, feeds[want.name], seed + turn) for want in tied}}
 
     def _put(self, want: Want, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
-        """An input with numbers in every other element; None where none may stand there, or all did before."""
-        pins: list[float] | list[int] = []
-        if want.edged and want.named is None:
-            pins = [*self.floats]
-        elif want.dtype.kind in "iu" and array.size:
-            low, high = _bounds(want, array)
-            pins = [number for number in self.integers if low <= number <= high]
+        """An input with numbers in every other element; None where none may stand there, or all did before.
+
+        Where there is room the small ones stand there several times, for not each element may be compared, and what is
+        met to the bit comes twice.
+        """
+        met, beside = self._numbers_for(want, array)
         count = max(array.size // 2, 1)
-        if not array.size or turn * count >= len(pins):
+        apart = [[some[at : at + count] for at in range(0, len(some), count)] for some in (met, beside, met)]
+        put = [some for together in zip_longest(*apart, fillvalue=[]) for some in together if some][turn : turn + 1]
+        if not put or not array.size:
             return None
-        flat = array.reshape(-1).copy()
-        put = pins[turn * count : (turn + 1) * count]
-        flat[random.permutation(flat.size)[: len(put)]] = put
+        flat, [numbers] = array.reshape(-1).copy(), put
+        again = [number for number in numbers if abs(number) <= _SMALL]
+        if again and len(numbers) < count:
+            numbers = [*numbers, *np.resize(again, count - len(numbers)).tolist()]
+        flat[random.permutation(flat.size)[: len(numbers)]] = numbers
         return flat.reshape(array.shape)
+
+    def _numbers_for(self, want: Want, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
+        """What an input is to meet, and what else may stand in it."""
+        if want.edged and want.named is None:
+            return self.floats
+        if want.dtype.kind not in "iu" or not array.size:
+            return (), ()
+        low, high = _bounds(want, array)
+        met, beside = ([number for number in some if low <= number <= high] for some in self.integers)
+        return met, beside
 
     def rows(self, plan: InputPlan, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
         """Inputs whose indices go through all rows of the tables that differ, as far as `RUNS` sets reach."""
@@ -124,8 +150,45 @@ class Meeting:
         return [name for name, rows in self.tables.items() if rows not in fed and rows not in reached]
 
 
-def _is_near(number: float, other: float) -> bool:
-    return abs(number - other) <= _ALIKE * max(abs(number), abs(other))
+def beside_ties(plan: InputPlan, feeds: Feeds, seed: int) -> dict[str, np.ndarray]:
+    """The same inputs, but each float a little off, another part of itself each: nothing decides by its last bit."""
+    random, made = np.random.default_rng(seed), dict(feeds)
+    for want in plan.wants:
+        if want.edged:
+            array = feeds[want.name].astype(np.float64)
+            off = random.uniform(*_OFF, array.shape)
+            made[want.name] = np.where(array == 0, off, array * (1 + off)).astype(want.dtype)
+    return made
+
+
+def _met(models: Sequence[Sequence[Boundary]], *, exactly: bool) -> list[float]:
+    """Numbers at which some model decides and no rounding does: what inputs are compared with first.
+
+    Behind arithmetic a number is met where both models decide at it, to the bit, and whatever decides near it does so:
+    0.1 * x > 0.3 and x > 3 may part beside it, and nobody means that they should not.
+    """
+    apart = [sorted(some, key=lambda one: (not one.fed, not one.is_plain))[:_MOST_MET] for some in models]
+    every = [boundary for boundaries in apart for boundary in boundaries]
+    solved = [number for boundary in every for number in boundary.solved().tolist()]
+    numbers = np.array(list(dict.fromkeys(solved))[:_MOST_SOLVED], np.float64)
+    met = {one: one.meets_exactly(numbers) if exactly else one.meets(numbers) for one in every}
+    none = np.zeros(numbers.shape, bool)
+    plain = reduce(np.logical_or, (met[one].any(axis=1) for one in every if one.is_plain), none)
+    told = ~none
+    for one in every:
+        missed = (one.is_near(numbers) & ~met[one]).any(axis=1)
+        told &= ~missed | (plain & one.is_plain)
+    by_each = [reduce(np.logical_or, (met[one].any(axis=1) for one in boundaries), none) for boundaries in apart]
+    found: list[float] = numbers[told & (plain | np.all(by_each, axis=0))].tolist()
+    return found[:_MOST_MET]
+
+
+def _tied(want: Want, array: np.ndarray, seed: int) -> np.ndarray:
+    """Few numbers for an input, every other of them where other inputs of as many elements hold the same."""
+    common, own = (np.random.default_rng([seed, *key]) for key in ((), want.name.encode()))
+    flat = common.choice(TIED, array.size)
+    flat[1::2] = own.choice(TIED, flat[1::2].size)
+    return flat.reshape(array.shape).astype(array.dtype)
 
 
 def _bounds(want: Want, array: np.ndarray) -> tuple[int, int]:
@@ -150,21 +213,20 @@ def _enlarged(plan: InputPlan, want: Want, sizes: Mapping[str, int]) -> dict[str
 
 def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
     """Stored tables of floats that something is looked up in, with their rows, that the other model has not."""
-    theirs = Contents(other)
-    contents = Contents(original)
+    ours, theirs = Contents(original), Contents(other)
+    stored: dict[Hashable, list[TensorProto]] = {}
+    for tensor in other.skeleton.graph.initializer:
+        stored.setdefault((tensor.data_type, *tensor.dims), []).append(tensor)
     try:
-        known = {_key(theirs, tensor) for tensor in other.skeleton.graph.initializer if tensor.data_type in _FLOATS}
         for tensor, axis in _looked_up_in(original):
             rows = tensor.dims[axis] if -len(tensor.dims) <= axis < len(tensor.dims) else 0
-            if tensor.data_type in _FLOATS and rows > _FEW and _key(contents, tensor) not in known:
-                yield tensor.name, rows
+            if tensor.data_type in _FLOATS and rows > _FEW:
+                alike = stored.get((tensor.data_type, *tensor.dims), ())
+                if not any(ours.same(tensor, one, theirs) for one in alike):
+                    yield tensor.name, rows
     finally:
-        contents.close()
+        ours.close()
         theirs.close()
-
-
-def _key(contents: Contents, tensor: TensorProto) -> tuple[object, ...]:
-    return tensor.data_type, tuple(tensor.dims), contents.probe(tensor), contents.digest(tensor)
 
 
 def _looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:

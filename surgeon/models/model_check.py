@@ -17,7 +17,6 @@ from surgeon.inputs.user_inputs import read_inputs
 from surgeon.listing import first_of
 from surgeon.models.halves import computes_in_half
 from surgeon.models.layers import compare_layers
-from surgeon.models.meeting import Meeting
 from surgeon.models.noise import CEILING
 from surgeon.models.options import CheckOptions, options_of, require_options
 from surgeon.models.trials import Trial, Trials
@@ -222,7 +221,7 @@ class ModelCheck:
 
     `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
     original's order; inputs never do, for they are given by name.  `runs_other` opens these models, where that is not
-    what opens the original.  `meeting`: where it and the one that is held against it are likeliest to part.
+    what opens the original.
 
     Raises UsageError for options that mean nothing, when `dims` names a dimension that no input has, and for
     `inputs` that do not fit the model.
@@ -237,7 +236,6 @@ class ModelCheck:
         other: str = "the rewritten model",
         ordered: bool = True,
         runs_other: Opens | None = None,
-        meeting: Meeting | None = None,
     ) -> None:
         options = options_of(options)
         self._away = Away(options.required(), options.run_time)
@@ -256,17 +254,18 @@ class ModelCheck:
             dims=options.dims,
             away=self._away,
             given=read_inputs(skeleton, options.inputs),
-            meeting=meeting,
         )
 
     def check(self, rewritten: Path | ModelProto, *, layers: bool | None = None) -> CheckResult:
         """Run the rewritten model on all trials and compare every output with the original's.
 
+        The first one has a say in what is tried: inputs at which it and the original are likeliest to part.
+
         layers: compare inner tensors too, or not; None for what was asked for at first.
         What a model does never raises: every way of not running is an outcome.
         """
         started = time.perf_counter()
-        self._trials.run()
+        self._trials.run(rewritten, exactly=self._runs_other is not self._away)
         verdict = Verdict(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
         compared: Layers | None = None
         if self._trials.why:

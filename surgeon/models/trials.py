@@ -10,16 +10,18 @@ machine.
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import ModelProto
 
+from surgeon.errors import ModelFileError
+from surgeon.file.model import Model
 from surgeon.inputs.dims import require_known
 from surgeon.inputs.fitted import FittedSizes, first_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import InputSet
-from surgeon.models.meeting import LOOKED_UP, MET, Meeting
+from surgeon.models.meeting import LOOKED_UP, MET, Meeting, beside_ties
 from surgeon.models.noise import measure
 from surgeon.models.workload import Workload
 from surgeon.running.away import Away
@@ -36,6 +38,11 @@ _MORE = 3  # added to each free size: what is even is odd then
 # wide-ranging ones (some seconds on a machine of 2024); one that computes still more sees one set of the usual inputs.
 MUCH, VERY_MUCH = 1 << 36, 1 << 39
 _LONG = 1 << 33  # on long sequences
+# Of sets that hold numbers at which a model decides: many where a run computes little, and the batches in each, where a
+# run then still computes so little that some more do not matter.
+_MANY_TURNS, _FEW_TURNS, _LITTLE = 16, 2, 1 << 22
+_BATCHES, _MODERATE = 64, 1 << 28
+_CALM = 4  # sets beside each of them that show how far rounding moves the original, which may be flat at one number
 _MOST_HELD = 1 << 28  # bytes of what a model answers, about, for all rows of tables
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
@@ -47,8 +54,8 @@ class Trial:
 
     sizes: of the free dimensions, empty where the user gave the inputs.  kind: of the values that were made.  wide:
     these are of wide range, and only what is finite in the original is compared.  source: where the user's inputs came
-    from, empty for made ones.  words: of what kind they are, where `kind` does not say.  calm: one on which noise is
-    measured in the place of this, whose inputs are such as the last bit decides at.
+    from, empty for made ones.  words: of what kind they are, where `kind` does not say.  calm: sets of inputs on which
+    noise is measured in the place of these, where these are such as the last bit decides at.
     """
 
     feeds: dict[str, np.ndarray]
@@ -59,7 +66,7 @@ class Trial:
     wide: bool = False
     source: str = ""
     words: str = ""
-    calm: "Trial | None" = None
+    calm: Sequence[Mapping[str, np.ndarray]] = ()
 
 
 class Trials:
@@ -82,12 +89,8 @@ class Trials:
         dims: Mapping[str, int],
         away: Away,
         given: Sequence[InputSet] = (),
-        meeting: Meeting | None = None,
     ) -> None:
-        """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has.
-
-        meeting: where it and the one model that is held against it are likeliest to part.
-        """
+        """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has."""
         self.original = original
         self.away = away
         self.made: list[Trial] = []
@@ -96,7 +99,7 @@ class Trials:
         self.left_out = ""
         self.refused = ""
         self.unmet: Sequence[str] = ()
-        self._meeting = meeting
+        self._meeting: Meeting | None = None
         self._given = given
         self._seed = seed
         self._dims = dims
@@ -114,11 +117,19 @@ class Trials:
         else:
             require_known(self._plan.free, dims)
 
-    def run(self) -> None:
-        """Run the original on everything, the first time that this is called."""
+    def run(
+        self, other: pathlib.Path | ModelProto | None = None, *, exactly: bool = False, tables: bool = True
+    ) -> None:
+        """Run the original on everything, the first time that this is called.
+
+        other: a model that is to be held against it: inputs at which the two are likeliest to part come last.  exactly,
+        tables: as `Meeting.of` has them.
+        """
         if self._done:
             return
         self._done = True
+        if other is not None and self._plan is not None:
+            self._meeting = self._meeting_of(other, exactly=exactly, tables=tables)
         try:
             with self.away.open(self.original) as session:
                 self.oracle = session.name
@@ -130,14 +141,35 @@ class Trials:
         if not self.made and not self.why:
             self.why = self.refused or f"The original does not run on the inputs made for it: {self._refusal}"
 
+    def _meeting_of(self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool) -> Meeting | None:
+        try:
+            with Model.open(self.original) as ours, Model.open(other) as theirs:
+                return Meeting.of(ours, theirs, exactly=exactly, tables=tables)
+        except ModelFileError:
+            return None  # what is wrong with one that cannot be read is told where it is to run
+
     def noise(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
         """Return how far each output of the original moves for no reason, by trial; measured once for each."""
         unknown = [trial for trial in trials if id(trial) not in self._noise]
         if unknown:
-            calm = [trial.calm or trial for trial in unknown]
-            measured = measure(self.original, self.away, [(trial.feeds, trial.outputs) for trial in calm])
-            self._noise.update((id(trial), moved) for trial, moved in zip(unknown, measured, strict=True))
+            sets = [(trial, *calm) for trial in unknown for calm in self._calm(trial)]
+            measured = measure(self.original, self.away, [(feeds, outputs) for _, feeds, outputs in sets])
+            for (trial, *_), moved in zip(sets, measured, strict=True):
+                known = self._noise.setdefault(id(trial), {})
+                known.update((name, max(known.get(name, 0.0), far)) for name, far in moved.items())
         return [self._noise[id(trial)] for trial in trials]
+
+    def _calm(self, trial: Trial) -> Iterator[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
+        """What noise is measured on: inputs, and what the original makes of them; nothing of what it refuses."""
+        if not trial.calm:
+            yield trial.feeds, trial.outputs
+            return
+        with self.away.open(self.original) as session:
+            for feeds in trial.calm:
+                try:
+                    yield feeds, session.run(feeds)
+                except SessionError:
+                    yield feeds, {}
 
     def _stop(self, why: str) -> None:
         self.made.clear()
@@ -249,10 +281,13 @@ class Trials:
 
     def _met_trials(self, session: Whole, plan: InputPlan, first: Trial, meeting: Meeting) -> Iterator[Trial]:
         """Yield trials on numbers that a model decides at, and on all rows of tables that the other has not."""
-        for feeds in meeting.numbers(plan, first.feeds, self._seed) if self._work <= MUCH else ():
+        wider = self._wider(session, plan, first)
+        turns = _MANY_TURNS if self._load.of(wider.feeds) <= _LITTLE else _FEW_TURNS
+        for feeds in meeting.numbers(plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ():
             with suppress(SessionError):
                 outputs = session.run(feeds)
-                yield Trial(feeds, outputs, first.unstable, first.sizes, words=MET, wide=True, calm=first)
+                calm = [beside_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
+                yield Trial(feeds, outputs, first.unstable, wider.sizes, words=MET, wide=True, calm=calm)
         if not meeting.tables:
             return
         sets = list(meeting.rows(plan, first.sizes, self._seed))
@@ -273,6 +308,17 @@ class Trials:
                     yield Trial(feeds, outputs, first.unstable, sizes)
                     reached.update(sizes.values())
         self.unmet = meeting.unmet(plan, looked_up, reached)
+
+    def _wider(self, session: Whole, plan: InputPlan, first: Trial) -> Trial:
+        """The same trial with so many batches that numbers come to stand in each column, if that computes little."""
+        batches = [key for key, dim in plan.free.items() if key not in self._dims and dim.kind() == "batch"]
+        sizes = {**first.sizes, **{key: _BATCHES for key in batches if key in first.sizes}}
+        shapes = {want.name: np.broadcast_to(np.empty((), want.dtype), want.shape(sizes)) for want in plan.wants}
+        if sizes != first.sizes and self._load.of(shapes) <= _MODERATE:
+            feeds = plan.make(self._seed, sizes, first.kind)
+            with suppress(SessionError):
+                return replace(first, feeds=feeds, outputs=session.run(feeds), sizes=sizes)
+        return first
 
     def _is_cheap(self, sets: Sequence[Mapping[str, np.ndarray]], first: Trial) -> bool:
         """Whether runs on these inputs compute no more than `_LONG`, and their answers can be held."""

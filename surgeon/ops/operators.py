@@ -39,12 +39,13 @@ _TRUTHS = (
     Op("Where", broadcasts=True, moves=(1, 2), foldable=True, to_scale=True, mask=(0,), chooses=(0,)),
 )  # fmt: skip
 _ELEMENTWISE = (
-    *each("Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cosh Hardmax Shrink Sinh Tan ThresholdedRelu Affine "
+    *each("Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cosh Shrink Sinh Tan ThresholdedRelu Affine "
           "ParametricSoftplus ScaledTanh ImageScaler", same=True),
+    Op("Hardmax", same=True, ranks=True),
     Op("Abs", same=True, exact=True, foldable=True, to_scale=True),
     Op("Sign", same=True, exact=True, foldable=True),
-    *each("Ceil Floor", same=True, carries=(0,), exact=True, foldable=True),
-    Op("Round", same=True, carries=(0,), exact=True),
+    *each("Ceil Floor", same=True, carries=(0,), exact=True, wholes=0, foldable=True),
+    Op("Round", same=True, carries=(0,), exact=True, wholes=0),
     Op("Clip", same=True, carries=(0,), exact=True, foldable=True, to_scale=True),
     Op("Relu", same=True, exact=True, foldable=True, to_scale=True),
     *each("LeakyRelu HardSwish", same=True, to_scale=True),
@@ -91,16 +92,17 @@ _MADE = (
     *each("Shape Size", sizes=True, reads_shape=True, foldable=True),
     Op("OneHot", exact=True, counts=(1,), below=(0, 1)),
     Op("NonZero", places=True, foldable=True),
-    *each("ArgMax ArgMin SequenceLength", places=True),
+    *each("ArgMax ArgMin", places=True, ranks=True),
+    Op("SequenceLength", places=True),
     Op("NonMaxSuppression", places=True, counts=(2,), overlaps=(0,)),
-    Op("TopK", exact=True, further_places=True, counts=(1,)),
+    Op("TopK", exact=True, ranks=True, further_places=True, counts=(1,)),
     Op("Unique", further_places=True, foldable=True),
     *each("BlackmanWindow HammingWindow HannWindow", counts=(0,)),
     Op("MelWeightMatrix", foldable=True),
     *each("RandomNormal RandomUniform Multinomial Bernoulli", random="always"),
     *each("RandomNormalLike RandomUniformLike", random="always", reads_shape=True),
     Op("DequantizeLinear", keeps_shape=True, exact=True, unshared=True),
-    Op("QuantizeLinear", keeps_shape=True, unshared=True),
+    Op("QuantizeLinear", keeps_shape=True, unshared=True, wholes=1),
 )  # fmt: skip
 _SUMS = (
     Op("ReduceMean", reduces="sum", adds_up=True, axes=Axes(1, 18)),
@@ -162,7 +164,8 @@ _MICROSOFT = (
     *each("BiasAdd GemmaRotaryEmbedding Inverse MoE QLinearLeakyRelu QLinearSigmoid QMoE", same=True),
     Op("BiasSoftmax", same=True, adds_up=True, softmax=True, scores=(0, 1)),
     Op("QLinearSoftmax", same=True, adds_up=True),
-    *each("QuantizeLinear DequantizeLinear", keeps_shape=True, unshared=True),
+    Op("QuantizeLinear", keeps_shape=True, unshared=True, wholes=1),
+    Op("DequantizeLinear", keeps_shape=True, unshared=True),
     Op("Trilu", same=True, carries=(0,), exact=True, zeros=(1,)),
     Op("GatherND", moves=(0,), lookups=(Lookup(1, 0, by_tuples=True),)),
     Op("GatherBlockQuantized", lookups=(Lookup(1, 0, "gather_axis"),)),

@@ -76,6 +76,8 @@ class Op(NamedTuple):
         retypes: it hands on the first input in another dtype.
         regroups: the elements of the first input stay in their order.
         exact: it rounds nothing that its inputs hold exactly; all that move data are so.
+        wholes: it rounds to whole numbers the first input, divided by that of this slot before; 0 for by nothing.
+        ranks: it picks by order, and of equal elements the first, or as it is told.
         transparent: when it may be looked through: always, when it keeps the dtype, in inference.
         random: whether it draws random numbers in every run, or where it is told that a model is in training.
         training: the slot of the input that tells it so.
@@ -137,6 +139,8 @@ class Op(NamedTuple):
     retypes: bool = False
     regroups: bool = False
     exact: bool = False
+    wholes: int | None = None
+    ranks: bool = False
     transparent: Literal["", "always", "same dtype", "inference"] = ""
     random: Literal["", "always", "training"] = ""
     training: int | None = None

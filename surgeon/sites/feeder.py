@@ -9,7 +9,7 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.indexing.scope import qualified
-from surgeon.inputs.decisions import edges_of, numbers_in
+from surgeon.inputs.decisions import edges_of, numbers_in, scopes_of
 from surgeon.inputs.dims import is_total, kind_of
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
@@ -53,7 +53,7 @@ class Feeder:
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._beside = inputs_beside_softmax(minis.before)
         self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
-        self._constants, self._edges = numbers_in(minis.before), edges_of(minis.before)
+        self._constants, self._edges = numbers_in(minis.before), edges_of(scopes_of(minis.before))
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""

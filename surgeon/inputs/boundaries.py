@@ -1,0 +1,195 @@
+"""Numbers at which something decides, followed back through arithmetic with constants, and run forwards again."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+MOST_SOLVED = 128  # numbers of one boundary
+ALIKE = 1e-3  # of numbers: what is so near to a boundary may fall to either side of a like one
+_ERRORS = 4  # times the error of arithmetic that is near
+_USUAL = np.dtype(np.float32)
+_NEIGHBOURED = ("float32", "float64")  # what has fewer digits is computed in more of them by some runtimes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arithmetic:
+    """One node of arithmetic with a constant, or a Cast, from one tensor to another.
+
+    family: "sum" or "product"; "" for a Cast.  sign: -1 for a tensor that is subtracted, or divided by.  other: the
+    constant, one axis of float64, None where there is none.  of_other: its sign.  dtype: what a Cast makes.
+    """
+
+    family: str = ""
+    sign: int = 1
+    other: np.ndarray | None = None
+    of_other: int = 1
+    dtype: np.dtype | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """The same for equal ones."""
+        other = None if self.other is None else self.other.tobytes()
+        return self.family, self.sign, other, self.of_other, self.dtype
+
+    def back(self, made: np.ndarray) -> np.ndarray:
+        """What has to be given for some numbers to be made; infinite or NaN where nothing makes them."""
+        if self.family == "sum":
+            return self.sign * (made if self.other is None else made - self.of_other * self.other)
+        if self.family != "product":
+            return made
+        if self.sign < 0:
+            return (1.0 if self.other is None else self.other) / made
+        if self.other is None:
+            return made
+        return np.where(self.other == 0, np.nan, made / self.other if self.of_other > 0 else made * self.other)
+
+    def onwards(self, given: np.ndarray) -> np.ndarray:
+        """What is made of numbers, in their own dtype, as a runtime makes it."""
+        if self.dtype is not None:
+            return given.astype(self.dtype)
+        made: np.ndarray = self._computed(given, None if self.other is None else self.other.astype(given.dtype))
+        return made
+
+    def keeps(self, given: np.ndarray) -> np.ndarray:
+        """Where what is made of some numbers is what mathematics says, and nothing is rounded."""
+        made = self.onwards(given)
+        if self.dtype is not None:
+            kept: np.ndarray = made.astype(np.float64) == given.astype(np.float64)
+            return kept
+        other = np.zeros(1) if self.other is None else self.other
+        one, beside, found = np.broadcast_arrays(given, other.astype(given.dtype), made)
+        finite = np.isfinite(one) & np.isfinite(beside) & np.isfinite(found)
+        exact = np.zeros(found.shape, bool)
+        for at in zip(*np.nonzero(finite), strict=True):
+            held = None if self.other is None else Fraction(float(beside[at]))
+            exact[at] = self._computed(Fraction(float(one[at])), held) == Fraction(float(found[at]))
+        return exact
+
+    def error(self, given: np.ndarray, made: np.ndarray, error: np.ndarray, eps: float) -> np.ndarray:
+        """How far what is made may be off where what is given is off by an error, and roundings are a part of one."""
+        if self.family == "sum":
+            found: np.ndarray = error + eps * (np.abs(made) + np.abs(0.0 if self.other is None else self.other))
+            return found
+        if self.family == "product":
+            return np.where(given == 0, 0.0, np.abs(made) * (error / np.abs(given) + 2 * eps))
+        return error
+
+    def _computed(self, given: Any, other: Any) -> Any:
+        """The same of numbers of any kind that computes."""
+        if self.family == "sum":
+            term = given if self.sign > 0 else -given
+            return term if other is None else term + other if self.of_other > 0 else term - other
+        if self.family != "product":
+            return given
+        if self.sign < 0:
+            return (1 if other is None else other) / given
+        return given if other is None else given * other if self.of_other > 0 else given / other
+
+
+@dataclass(frozen=True, eq=False)
+class Boundary:
+    """Where a model decides: numbers that a tensor is compared with, and how it is computed from another.
+
+    wanted: the numbers, as float64.  steps: from the other tensor to it, in order.  dtype: of the other, a float.
+    fed: whether the other is an input of the model.  rounds: whether every half is such a number, the others wanted
+    being those to try.
+
+    Numbers of the other tensor are one axis of float64, and what is told of them has a row for each, and a column for
+    each element of the constants on the way, or one.
+    """
+
+    wanted: np.ndarray
+    steps: Sequence[Arithmetic] = ()
+    dtype: np.dtype = _USUAL
+    fed: bool = False
+    rounds: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """The same for equal ones."""
+        return self.wanted.tobytes(), tuple(step.key for step in self.steps), self.dtype, self.fed, self.rounds
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is computed on the way, and no digits are lost."""
+        casts = [step.dtype for step in self.steps if step.dtype is not None and step.dtype.kind not in "iub"]
+        is_narrowed = any(dtype.itemsize < self.dtype.itemsize for dtype in casts)
+        return not is_narrowed and not any(step.family for step in self.steps)
+
+    @cached_property
+    def started(self) -> np.ndarray:
+        """What the other tensor has to be, as mathematics says, a row for each number that is wanted."""
+        found = self.wanted.reshape(-1, 1)
+        with np.errstate(all="ignore"):
+            for step in reversed(self.steps):
+                found = step.back(found)
+        return found
+
+    def solved(self) -> np.ndarray:
+        """Numbers of the other tensor's dtype that make the tensor what it is compared with, to the bit."""
+        found = np.unique(self.started[np.isfinite(self.started)])[:MOST_SOLVED]
+        with np.errstate(all="ignore"):
+            held = found.astype(self.dtype)
+            if not self.is_plain and self.dtype.name in _NEIGHBOURED:
+                ends = [np.nextafter(held, np.array(end, self.dtype)) for end in (-np.inf, np.inf)]
+                held = np.concatenate([held, *ends])
+        numbers = held.astype(np.float64)
+        numbers = numbers[np.isfinite(numbers)]
+        return np.asarray(numbers[self.meets(numbers).any(axis=1)])
+
+    def meets(self, numbers: np.ndarray) -> np.ndarray:
+        """Where numbers do so; in half precision, which some runtimes compute in more digits, where nothing rounds."""
+        if not self.is_plain and self.dtype.name not in _NEIGHBOURED:
+            return self.meets_exactly(numbers)
+        held = numbers.astype(self.dtype)
+        with np.errstate(all="ignore"):
+            made = held.reshape(-1, 1)
+            for step in self.steps:
+                made = step.onwards(made)
+            met: np.ndarray = self._is_wanted(made) & (held.astype(np.float64) == numbers).reshape(-1, 1)
+        return met
+
+    def meets_exactly(self, numbers: np.ndarray) -> np.ndarray:
+        """Where numbers do so, and nothing is rounded on the way."""
+        held = numbers.astype(self.dtype)
+        exact, made = (held.astype(np.float64) == numbers).reshape(-1, 1), held.reshape(-1, 1)
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                exact = exact & step.keeps(made)
+                made = step.onwards(made)
+            met: np.ndarray = exact & self._is_wanted(made)
+        return met
+
+    def is_near(self, numbers: np.ndarray) -> np.ndarray:
+        """Where numbers lie so near that roundings may decide: of constants to some digits, or on the way."""
+        given = numbers.reshape(-1, 1).astype(np.float64)
+        eps = float(ml_dtypes.finfo(self.dtype).eps)
+        error = np.zeros(given.shape) if self.is_plain else eps * np.abs(given)
+        with np.errstate(all="ignore"):
+            beside = given.reshape(-1, 1, 1)
+            like = np.maximum(np.abs(self.started), np.abs(beside))
+            near: np.ndarray = (np.abs(self.started - beside) <= ALIKE * like).any(axis=1)
+            for step in self.steps:
+                made = step.onwards(given)
+                error = error if self.is_plain else step.error(given, made, error, eps)
+                given = made.astype(np.float64)
+            if self.rounds:
+                apart = np.abs(2 * given - np.rint(2 * given)) / 2
+                return np.asarray(near | (apart <= np.maximum(_ERRORS * error, ALIKE * np.abs(given))))
+            apart = np.abs(given[..., None] - self.wanted)
+            reached: np.ndarray = near | (apart <= _ERRORS * error[..., None]).any(axis=2)
+        return reached
+
+    def _is_wanted(self, made: np.ndarray) -> np.ndarray:
+        """Where the tensor is what it is compared with, a constant of its own dtype."""
+        found = made.astype(np.float64)
+        if self.rounds:
+            halves: np.ndarray = np.isfinite(found) & (2 * found == np.rint(2 * found))
+            return halves
+        wanted = self.wanted if made.dtype.kind in "iub" else self.wanted.astype(made.dtype).astype(np.float64)
+        return np.isin(found, wanted)
