@@ -1,4 +1,4 @@
-"""Layer norms whose scale and bias are of half precision where their input is not, as TorchScript exports them."""
+"""What TorchScript leaves of half precision beside float32: scales of layer norms, and those of attentions."""
 
 from typing import Any
 
@@ -31,3 +31,20 @@ def mixed_layer_norm(
     wide: Any = [None if one is None else g.literal(one.values.astype(np.float32)) for one in (scale, bias)]
     made: Tensor = g.layer_normalization(x, *wide, **settings)
     return made
+
+
+def scaled(g: Graph, x: Tensor, scale: Tensor) -> Tensor:
+    """x · √scale."""
+    return g.mul(x, g.sqrt(scale))
+
+
+@rule(patterns=[scaled], target="any")
+def mixed_scale(g: Graph, x: Tensor, scale: Tensor) -> Tensor:
+    """Take the root of a scale in float32, where what it multiplies is of float32 and it is not.
+
+    What: so torch's TorchScript exporter writes queries and keys of half precision, which norms or masks made float32.
+    Numerics: none.
+    """
+    require(x.dtype == np.float32, "what is scaled is not float32")
+    require(str(scale.dtype) in HALVES, "the scale is not of half precision")
+    return g.mul(x, g.sqrt(g.cast(scale, to=np.float32)))

@@ -15,7 +15,14 @@ if not any(pkgutil.iter_modules(__path__)):
     __path__[:] = [str(Path(__file__).resolve().parents[2] / "patterns")]
 
 GROUPS = {
-    "placeholders": ("named_arguments", "deform_conv", "deformable_attention", "roi_align", "aten_elementwise"),
+    "placeholders": (
+        "mixed_layer_norm",
+        "named_arguments",
+        "deform_conv",
+        "deformable_attention",
+        "roi_align",
+        "aten_elementwise",
+    ),
     "cleanup": (
         "constant_if",
         "dead_nodes",
@@ -143,6 +150,7 @@ GROUPS = {
         "gemm",
     ),
     "transformers": (
+        "mixed_layer_norm",
         "cleanup",
         "attentions",
         "group_norm_silu",
@@ -164,7 +172,6 @@ GROUPS = {
         "linear",
     ),
     "tensorrt": (
-        "mixed_layer_norm",
         "narrow_celu",
         "counted_loops",
         "onnx",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.attributes import DTYPES
-from surgeon.ops.records import ONE_TYPE, RETYPING
+from surgeon.ops.records import ONE_TYPE, RETYPING, record
 from surgeon.ops.schemas import Schema, element_type, type_string
 from surgeon.shapes.facts import FLOATS, schema_of
 from surgeon.shapes.stated import Stated
@@ -67,7 +67,9 @@ class Dtypes:
             fresh = [source for source in _tied_inputs(known, node.inputs, formal.type) if source not in seen]
             seen.update(fresh)
             # All are of one type: a stored weight tells it at once, where the way back through the data may be long.
-            fresh.sort(key=home.initializers.__contains__, reverse=True)
+            # Not so of a norm, whose scale TorchScript leaves in half precision where its data became float32.
+            if record(node.op).norm is None:
+                fresh.sort(key=home.initializers.__contains__, reverse=True)
             waiting += [(home, source) for source in reversed(fresh)]
 
     def _own(self, home: Scope, name: str, node: Node | None) -> int | None:
