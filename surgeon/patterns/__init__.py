@@ -43,6 +43,7 @@ GROUPS = {
         "unmerged_linear",
         "reshaped_transpose",
         "chained_reshapes",
+        "turned_ones",
         "moved_sizes",
         "chained_limits",
         "duplicates",
