@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from surgeon.patterns.half_norm import half_norm
+from surgeon.patterns.half_norm import half_norm, rounded_norm
 from surgeon.patterns.layer_norm import layer_norm
 from surgeon.patterns.skip_layer_norm import skip_layer_norm
 
@@ -43,12 +43,20 @@ FIRES = [
     Case([half_norm, layer_norm], "in parts", graph(PARTS)),
     Case([half_norm, skip_layer_norm], "of a residual", graph(
         f"x = Add(a, c) {NODE}", "float16[b, s, 4] a, float16[b, s, 4] c")),
+    Case(rounded_norm, "a scale of Gemma's", graph(
+        f"{WIDE} n = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6>(h, fine) {NARROW}")),
+    Case(rounded_norm, "a scale and a bias", graph(NODE.replace("w,", "fine,"))),
 ]
 SPARES = [
     Case(half_norm, "a scale that half precision rounds", graph(NODE.replace("w,", "fine,")), why=HELD),
     Case(half_norm, "a scale beyond half precision", graph(NODE.replace("w,", "large,")), why=HELD),
     Case(half_norm, "a scale that is computed", why=HELD, model=graph(
         NODE.replace("w,", "k,"), "float16[b, s, 4] x, float[4] k")),
+    Case(rounded_norm, "a scale beyond float16", graph(NODE.replace("w,", "large,")), why="no number near"),
+    Case(rounded_norm, "a scale that is computed", why="is not stored", model=graph(
+        NODE.replace("w,", "k,"), "float16[b, s, 4] x, float[4] k")),
+    Case(rounded_norm, "bfloat16, which rounds more", why="is not stored", model=graph(
+        NODE.replace("to = 10", "to = 16"), "bfloat16[b, s, 4] x", "bfloat16[b, s, 4] y")),
     Case(half_norm, "it goes on in another half precision", why="not cast back", model=graph(
         NODE.replace("to = 10", "to = 16"), output="bfloat16[b, s, 4] y")),
     Case(half_norm, "it comes in float64", why="wanted", model=graph(
