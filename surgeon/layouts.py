@@ -25,7 +25,9 @@ def reshaped(g: Any, x: gs.Tensor) -> Any:
 
 @word
 def size_of(g: Any, x: gs.Tensor, axis: int) -> Any:
-    """One size of x, on an axis of its own."""
+    """One size of x, on an axis of its own; a replacement writes one that is fixed as a number."""
+    if g.helper_opset() is not None and x.shape is not None and isinstance(x.shape[axis], int):
+        return np.array([x.shape[axis]])
     return g.slice(g.shape(x), [axis], [axis + 1], [0])
 
 
@@ -36,7 +38,8 @@ def spread(g: Any, x: gs.Tensor, sizes: Any) -> Any:
         return g.expand(x, g.any_tensor())
     runs = groupby(sizes, lambda size: isinstance(size, int))
     told = [part for is_fixed, run in runs for part in ([np.array([*run])] if is_fixed else run)]
-    return g.expand(x, g.concat(*told, axis=0))
+    are_fixed = all(isinstance(part, np.ndarray) for part in told)
+    return g.expand(x, np.concatenate(told) if are_fixed else g.concat(*told, axis=0))
 
 
 @word

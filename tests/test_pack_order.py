@@ -36,3 +36,21 @@ def test_what_is_fused_last_waits_for_all_others():
         a = MatMul(q, l) m = Mul(a, h) p = Softmax<axis = -1>(m) y = MatMul(p, v) }}"""
     made, _ = surgeon.rewrite(parse(f"{HEADER} {text}"), "fused_matmul,attention")
     assert ops(made.graph).count("MultiHeadAttention") == 1
+
+
+def test_what_is_asked_of_a_fixed_shape_hangs_on_no_tensor():
+    """Sizes of a mask are numbers: told by a shape, they would draw the Divs into the proof, and leave their floor out.
+
+    As x-transformers has keys of length one, one of which is hidden.
+    """
+    head = "(float[2, 2, 3, 4] q, float[2, 2, 3, 4] k, float[2, 2, 3, 4] v, bool[2, 1, 1, 3] c) => (float[2, 3, 8] y)"
+    constants = """<int64[1] last = {-1}, float floor = {1e-12}, float h = {8}, float low = {-3e38},
+        int64[4] all = {2, 2, 3, 4}, int64[3] joined = {2, 3, 8}>"""
+    of_one = """{0}n = ReduceL2({0}, last) {0}c = Clip({0}n, floor) {0}e = Expand({0}c, all) {0}d = Div({0}, {0}e) """
+    body = f"""{of_one.format("q")} {of_one.format("k")} t = Transpose<perm = [0, 1, 3, 2]>(kd) a = MatMul(qd, t)
+        m = Mul(a, h) w = Where(c, m, low) p = Softmax<axis = -1>(w) o = MatMul(p, v)
+        r = Transpose<perm = [0, 2, 1, 3]>(o) y = Reshape(r, joined)"""
+    made, report = surgeon.rewrite(parse(f'{HEADER.replace("17", "18")} {head} {constants} {{ {body} }}'), "ort")
+    assert report.outcome == "proved"
+    assert ops(made.graph).count("MultiHeadAttention") == 1
+    assert not [site for site in report.sites if {"no_op_spread", "masked_attention"} <= set(site.rules)]
