@@ -46,9 +46,12 @@ def split_sum(g: Graph, m: SplitSum) -> Tensor:
     fixed = [*m.split.shape[1:ahead], *m.x.shape[1:alike], *whole]
     require(all(isinstance(size, int) for size in fixed), "a size that is not the first is free")
     first: Any = 1
+    shape: Any = [-1, *whole]
     if given[0] != m.split.shape[0]:
-        one = g.mul(g.size_of(m.x, 0), np.array([prod(m.x.shape[1:alike])], np.int64))
+        rows = g.size_of(m.x, 0)
+        one = g.mul(rows, np.array([prod(m.x.shape[1:alike])], np.int64))
         first = g.div(one, np.array([prod(m.split.shape[1:ahead])], np.int64))
+        shape = g.concat(rows, np.array(whole, np.int64), axis=0)  # as many batches as the scores have, which -1 hides
     added = g.add(*masks) if len(masks) > 1 else masks[0]
-    spread = g.reshape(g.spread(added, [first, *m.split.shape[1:ahead], *[1] * kept]), [-1, *whole])
+    spread = g.reshape(g.spread(added, [first, *m.split.shape[1:ahead], *[1] * kept]), shape)
     return g.softmax(g.add(m.x, spread), axis=-1)

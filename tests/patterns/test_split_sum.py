@@ -3,7 +3,9 @@
 import pytest
 from surgeon.patterns.split_sum import split_sum
 
+import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
+from tests.models import ops
 
 INPUTS = "float[b, 6, 4, 4] w, float[1, 3, 1, 4, 4] m"
 ONCE = "x = Reshape(w, four) s = Reshape(x, five) a = Add(s, m) y1 = Reshape(a, four) y = Softmax<axis = -1>(y1)"
@@ -49,3 +51,16 @@ def test_fires(case):
 def test_spares(case):
     """Each miss says why."""
     check_spares(case)
+
+
+def test_an_attention_of_windows_is_found_where_their_number_is_free():
+    """The mask has as many batches as the scores, also where they came of any number: timm's Swin tells -1."""
+    inputs = "float[b, 2, 4, 8] q, float[b, 2, 8, 4] k, float[b, 2, 4, 8] v, float[1, 3, 1, 4, 4] m"
+    constants = "<int64[5] five = {-1, 3, 2, 4, 4}, int64[4] four = {-1, 2, 4, 4}, float h = {0.25}>"
+    body = """a = MatMul(q, k) w = Mul(a, h) s = Reshape(w, five) c = Add(s, m) r = Reshape(c, four)
+        p = Softmax<axis = -1>(r) y = MatMul(p, v)"""
+    header = '<ir_version: 10, opset_import: ["" : 17]> g'
+    model = parse(f"{header} ({inputs}) => (float[d, 2, 4, 8] y) {constants} {{ {body} }}")
+    made, report = surgeon.rewrite(model, "ort")
+    assert report.outcome == "proved"
+    assert "MultiHeadAttention" in ops(made.graph)
