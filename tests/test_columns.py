@@ -87,6 +87,11 @@ def known(body):
         (f"{BOTH} y = Reshape(b, twos)", "01"),
         ("c = Slice(f, last, back, nil, last) y = Concat<axis = 1>(f, c)", "01234567"),
         ("c = Gather<axis = 0>(f, places) d = Gather<axis = 0>(f, others) y = Concat<axis = 1>(c, d)", "01234567"),
+        ("c = Gather<axis = 0>(f, places) d = Gather<axis = 0>(f, places) y = Concat<axis = 1>(c, d)", "01230123"),
+        (f"{BOTH} c, d = Split<axis = -1>(b, parts) e = Gather<axis = 0>(c, second) a = Gather<axis = 0>(d, second) "
+         "y = Concat<axis = 0>(e, a)", "01230123"),
+        (f"{BOTH} c, d = Split<axis = -1>(b, parts) e = Gather<axis = 0>(c, first) a = Gather<axis = 0>(d, second) "
+         "y = Concat<axis = 0>(e, a)", "01234567"),
         (f"{BOTH} a = Unsqueeze(b, nil) y = Transpose<perm = [1, 0, 2]>(a)", "01230123"),
         (f"{BOTH} y = Transpose(b)", None),
         (f"{BOTH} y = Reshape(b, halves)", "0123"),

@@ -206,6 +206,9 @@ class Columns:
             return made
         if op in REGROUPING and not any(map(is_unknown, rows)):
             return self._named(made, "rows", rows)
+        place = self.shapes.origin.constants.get(home, site.inputs[1]) if op == "Gather" else None
+        if place is not None and self._cuts_ahead(site, name, behind):  # the same rows of columns that are the same
+            return self._named(made, op, site.attribute("axis", 0), *place.content)
         return self._named(made, home, name)
 
     def _regrouped(self, own: Numbers, width: Any) -> Numbers | None:

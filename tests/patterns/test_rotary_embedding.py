@@ -66,8 +66,20 @@ WIDE = PLAIN.replace(
     ("x1 = Cast<to = 1>(x) t1 = Cast<to = 1>(t) m = Mul(x1, u) n = Mul(t1, v) o = Add(m, n) y = Cast<to = 10>(o)"),
 )
 
+# The two halves of a head from rows of three kinds, by the numbers of these for the parts of two columns each.
+BY_KINDS = (
+    f"{TURNED} {ANGLES} p0, p1, p2, p3 = Split<axis = -1>(p, twos) q0, q1, q2, q3 = Split<axis = -1>(q, twos) "
+    + " ".join(f"{x}{part}k = Gather<axis = 0>({x}{part}, k{{{part}}})" for x in "pq" for part in range(4))
+    + f" c = Concat<axis = -1>(p0k, p1k, p2k, p3k) e = Concat<axis = -1>(q0k, q1k, q2k, q3k) "
+    f"{TABLES.replace('(p,', '(c,').replace('(q,', '(e,')} {SUM}"
+)
+KINDS = INPUTS.split(", float[s, 4] c")[0].replace("[b, s, 4] f", "[3, b, s, 4] f")
+NUMBERED = CONSTANTS.replace(">", ", int64[4] twos = {2, 2, 2, 2}, int64 k0 = {0}, int64 k1 = {1}>")
+
 # fmt: off
 FIRES = [
+    Case(rotary_embedding, "angles by places of several kinds, as Qwen2-VL has them",
+         graph(BY_KINDS.format(0, 1, 0, 1), KINDS, constants=NUMBERED)),
     Case(rotary_embedding, "rows of fixed tables", graph(f"{TURNED} {LENGTH} {TAKEN} {SUM}", constants=TABLED)),
     Case(rotary_embedding, "rows of fixed tables by their places", graph(
         BY_PLACES, f"{INPUTS}, int64[b, s] w", constants=TABLED)),
@@ -151,6 +163,8 @@ FIRES = [
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 SPARES = [
+    Case(rotary_embedding, "angles by places of other kinds for the second half", why="unlike halves",
+         model=graph(BY_KINDS.format(0, 1, 1, 0), KINDS, constants=NUMBERED)),
     Case(rotary_embedding, "columns of fixed tables left out", why="not of half a head", model=graph(
         f"{TURNED} u = Slice(tu, start, r, one) v = Slice(tv, start, r, one) {SUM}",
         f"{INPUTS}, int64[1] r", constants=TABLED)),
