@@ -100,6 +100,7 @@ GROUPS = {
         "turned_softmax",
         "channels_first_values",
         "split_sum",
+        "shared_keys",
         "capped_attention_cache",
         "attention",
         "masked_attention",
