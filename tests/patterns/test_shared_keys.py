@@ -35,8 +35,8 @@ SPARES = [
          why="differs from head to head"),
     Case(shared_keys, "keys of each head", why="in the place of 1", model=graph(
         f"{SCORES} {END}", HEAD.replace("[b, 2, 1, s, 8] k", "[b, 2, 3, s, 8] k"))),
-    Case(shared_keys, "one head in each group", graph(
-        f"{SCORES} {END}", HEAD.replace("[b, 2, 3,", "[b, 2, 1,"), "float[b, 2, 1, s, 8] y"), why="one head of queries"),
+    Case(shared_keys, "one head in each group", why="one head of queries", model=graph(
+        f"{SCORES} {END}", HEAD.replace("[b, 2, 3,", "[b, 2, 1,"), "float[b, 2, 1, s, 8] y")),
     Case(shared_keys, "doubles", graph(f"{SCORES} {END}", HEAD.replace("float", "double"), "double[b, 2, 3, s, 8] y",
                                        "double scale = {0.25}"), why="takes its dtype"),
     Case(shared_keys, "an opset without Attention", graph(f"{SCORES} {END}"), target="onnx", why="opset 23"),
