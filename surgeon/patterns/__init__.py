@@ -119,6 +119,7 @@ GROUPS = {
         "rotary_of_rows",
         "attention_cache",
         "unguarded_attention",
+        "spread_mask",
         "attention_of_rows",
         "attention_projections",
     ),
