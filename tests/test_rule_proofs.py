@@ -92,7 +92,9 @@ BY_EXPORTS = {
     "rotary_of_rows",
     "rotary_partial",
     "einsum",
-    *("unmerged_matmul", "unmerged_linear"),
+    *("unmerged_matmul", "unmerged_linear", "turned_ones"),
+    *("shared_keys", "spread_mask"),
+    "rounded_norm",  # constants that are stored
     "no_op_zeros",
     "scalar_choice",  # a number that is spread, which is not made up
     "no_op_scatter",  # places in order, which are not made up
