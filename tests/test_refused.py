@@ -67,3 +67,31 @@ def test_where_it_loads_nothing_is_told() -> None:
     assert surgeon.rewrite(model("float[n, 8] z", "z = Sin(x)"), "gelu")[1].refused == ""
     assert surgeon.rewrite(model(output, body), "gelu", target="tensorrt")[1].refused == ""
     assert surgeon.rewrite(model(output, body), "gelu", check="none")[1].refused == ""
+
+
+LATE = {
+    "no way of loading it tells": (
+        "t = Shape(x) d = Gather(t, one) e = Mod(d, five) f = Add(e, one) h = Unsqueeze(f, ax) "
+        "k = Concat<axis = 0>(left, h)",
+        True,
+    ),
+    "its own optimisations tell": ("s = Neg(p) u = Mul(s, s) w = Sub(u, u) q = Sub(w, p) k = Abs(q)", False),
+}
+
+
+@pytest.mark.parametrize(("sizes", "loads"), LATE.values(), ids=LATE)
+def test_what_does_not_load_any_more_is_not_written(sizes: str, loads: bool) -> None:
+    """Sizes that do not fit, which nobody knew before they were written as numbers."""
+    held = "int64 one = {1}, int64 five = {5}, int64[1] left = {-1}, int64[1] ax = {0}, int64[2] p = {1, -4}"
+    made = parse(
+        f'<ir_version: 9, opset_import: ["" : 17]> g (float[n, 8] x) => (float[a, b] y) '
+        f"<{held}, float[5] v = {{1, 2, 3, 4, 5}}> {{ {sizes} r = Reshape(x, k) y = Add(r, v) }}"
+    )
+    if not loads:
+        assert "neither" in surgeon.rewrite(made, "constant_folding")[1].refused
+        return
+    with pytest.raises(surgeon.CheckFailed, match="loads the original and not what is made of it, .*Incompatible"):
+        surgeon.rewrite(made, "constant_folding")
+    _, report = surgeon.rewrite(made, "constant_folding", keep_going=True)
+    assert len(report.rolled_back) == 1
+    assert report.refused == ""

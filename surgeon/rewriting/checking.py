@@ -52,6 +52,7 @@ class Checks:
     write: Write
     _models: "ModelCheck | None" = field(default=None, init=False)
     _found: "_Look | None" = field(default=None, init=False)
+    _loads: bool | None = field(default=None, init=False)  # whether the original does, once that is asked
 
     def prove(self) -> None:
         """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
@@ -92,7 +93,7 @@ class Checks:
         """Hold what was written against the original; raises _AtFault where it is wrong."""
         if self.check == "none" or not self.run.sites:
             return
-        self._ask_runtime(written)
+        self.report.refused = ""
         self._say("check")
         with self.clock.phase("check"):
             found = self._look(written, layers=True)
@@ -104,17 +105,6 @@ class Checks:
             if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.require_proof:
                 self._give_up()
 
-    def _ask_runtime(self, written: Written) -> None:
-        """Note what keeps ONNX Runtime from loading both models: the check of whole models tells it by itself."""
-        if self.check != "sites":
-            return
-        from surgeon.rewriting.loading import refusal  # not at the top: a run without a check is spared its weight
-
-        with self.clock.phase("check"):
-            self.report.refused = refusal(
-                self.run.model, self.original, written, self.report.target, self.report.ep, self.options
-            )
-
     def _look(self, written: Written, *, layers: bool = False) -> "_Look":
         """Hold a model against the original: is it valid, and where that is asked for, does it answer the same.
 
@@ -124,11 +114,29 @@ class Checks:
         if complaint is not None:
             return _Look(True, f"it is invalid, {complaint}")
         if self.check == "sites":
-            return _Look(False)
+            return self._loaded(written)
         if self._models is None:
             self._models = model_check(self.run.model, self.original, self.options)
         result = self._models.check(written, layers=layers and self.options.layers)
         return _Look(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
+
+    def _loaded(self, written: Written) -> "_Look":
+        """Whether ONNX Runtime loads what it is given; where it does not load the original either, that is noted.
+
+        The check of whole models tells that by itself.
+        """
+        from surgeon.rewriting.loading import is_asked, refusal  # not at the top: a run without a check is spared them
+
+        if not is_asked(self.run.model, self.report.target, self.report.ep):
+            return _Look(False)
+        why = refusal(written, self.options)
+        if why and self._loads is None:
+            ways = (refusal(self.original, self.options, optimised=optimised) for optimised in (False, True))
+            self._loads = not any(ways)
+        if not why or self._loads:
+            return _Look(bool(why), f"ONNX Runtime loads the original and not what is made of it, {why}")
+        self.report.refused = f"ONNX Runtime loads neither the original nor what is made of it: {why}"
+        return _Look(False)
 
     def _approximate(self) -> list[str]:
         """The rules that change numbers on purpose and stand."""

@@ -13,25 +13,20 @@ MOST_NODES = 20_000
 """A model up to which it is loaded to be asked: a larger one takes longer than the proofs of its sites."""
 
 
-def refusal(model: Model, source: Written, written: Written, target: str, ep: str | None, options: CheckOptions) -> str:
-    """What ONNX Runtime says against a model and against what a rewrite made of it, as a clause; empty where it loads
-    one of them.
-
-    It is not asked of large models, nor where something else than its CPU provider is to run the model.  source: the
-    model as ONNX Runtime gets it.
-    """
+def is_asked(model: Model, target: str, ep: str | None) -> bool:
+    """Whether it is asked of a model: of no large one, nor where something else than its CPU provider is to run it."""
     first = next((one.name for one in target_of(target).providers), CPU)
     is_large = len(model.data) + model.external_bytes > MOST_BYTES or len(model.skeleton.graph.node) > MOST_NODES
-    if (ep or first) != CPU or is_large:
-        return ""
-    if not _said(source, options) or not (why := _said(written, options)):
-        return ""
-    return f"ONNX Runtime loads neither the original nor what is made of it: {why.rstrip('.')}"
+    return (ep or first) == CPU and not is_large
 
 
-def _said(model: Written, options: CheckOptions) -> str:
+def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> str:
+    """What ONNX Runtime says against a model, as a clause; empty where it loads it or was cut off.
+
+    optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
+    """
     try:
-        with Away(options.required(), options.run_time).open(model):
+        with Away(options.required(), options.run_time).open(model, optimised=optimised):
             return ""
     except SessionError as refused:
-        return refused.line
+        return "" if refused.cut_off else refused.line.rstrip(".")

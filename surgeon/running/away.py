@@ -122,8 +122,9 @@ def ended(failure: Failure, run_time: float) -> SessionError:
     if failure.why in ("time", "clock"):
         took = f"{run_time:g} s" if failure.why == "time" else f"{by_the_clock(run_time):g} s by the clock"
         what_to_do = f"give smaller sizes or inputs of your own, or more time, as in --run-time {5 * run_time:g}"
-        return SessionError(f"A run takes more than {took}: {what_to_do}.", missing=True)
+        return SessionError(f"A run takes more than {took}: {what_to_do}.", missing=True, cut_off=True)
     if failure.why == "memory":
-        return SessionError(f"It takes more than {memory_limit(WHOLE) / 1e9:.1f} GB of memory.", missing=True)
+        size = memory_limit(WHOLE) / 1e9
+        return SessionError(f"It takes more than {size:.1f} GB of memory.", missing=True, cut_off=True)
     how = f" with {failure.how}" if failure.how else ""
     return SessionError(f"It ends the process that runs it{how}.", missing=failure.how not in FAULTS)

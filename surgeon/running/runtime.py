@@ -48,13 +48,14 @@ class SessionError(SurgeonError):
 
     `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as it can
     tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has not the
-    memory.
+    memory.  `cut_off` says that it was given no more time or memory.
     """
 
-    def __init__(self, line: str, *, missing: bool = False) -> None:
+    def __init__(self, line: str, *, missing: bool = False, cut_off: bool = False) -> None:
         super().__init__(line)
         self.line = line
         self.missing = missing
+        self.cut_off = cut_off
 
     @property
     def node(self) -> str:
