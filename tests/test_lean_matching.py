@@ -9,7 +9,7 @@ from surgeon.indexing.constants import Constants
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import find
 from surgeon.matching.recording import trace
-from surgeon.matching.roots import anchors, climb
+from surgeon.matching.roots import Climb, anchors
 from surgeon.matching.state import Work
 from surgeon.rewriting import near_misses
 from tests.benchmarks.works import Stack, generate
@@ -87,7 +87,7 @@ def test_a_root_is_looked_for_no_further_up_than_the_pattern_goes():
     (pattern,) = trace(scaled_and_shifted)
     compiled = compile_pattern(pattern)
     first = anchors(compiled, index.main)[0]
-    labels = {node.label for node in climb(index, index.main, compiled, first)}
+    labels = {node.label for node in Climb(index, index.main, compiled).roots(first)}
     assert "h1" in labels
     assert not labels & {f"h{place}" for place in range(3, 8)}
 

@@ -15,7 +15,7 @@ from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
 from surgeon.matching.memory import End, Memory, Recorder, Remembered, Road
 from surgeon.matching.pattern import Named, Pattern, Search, Var
-from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
+from surgeon.matching.roots import CLIMB_LIMIT, Climb, anchors, is_hopeless
 from surgeon.matching.sizes import SizesAsked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.ops.records import TRANSPARENT
@@ -132,20 +132,21 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     road: Road | None = None
     starts = anchors(compiled, scope)
-    promising: dict[Node, bool] = {}  # until something is edited
-    memory = Memory(compiled, index) if starts else None
+    if not starts:
+        return
+    climb, memory = Climb(index, scope, compiled), Memory(compiled, index)
     for anchor in starts:
         if not anchor.alive:
             continue
-        if road is not None and memory is not None:
+        if road is not None:
             attempt = _Attempt(compiled, State(index, scope), accept, anchor)
             attempt.take(road, memory, tried)
             if attempt.found is not None:
-                promising.clear()
+                climb.forget()
                 yield attempt.found
                 if anchor not in attempt.found.kept:
                     continue
-        for root in reversed(climb(index, scope, compiled, anchor, promising)):
+        for root in reversed(climb.roots(anchor)):
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
@@ -161,7 +162,7 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
                 tried.add(root)
             if attempt.found is not None:
                 road = Road.of(compiled, attempt.state, attempt.known, root, anchor)
-                promising.clear()
+                climb.forget()
                 yield attempt.found
                 if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
                     break

@@ -33,53 +33,67 @@ def fitting(scope: Scope, domain: str, op: str) -> list[Node]:
     return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
-def climb(
-    index: Index, scope: Scope, compiled: Compiled, anchor: Node, promising: dict[Node, bool] | None = None
-) -> list[Node]:
-    """Nodes from which a match through the anchor may start: its readers, as the pattern has them, nearest first.
+class Climb:
+    """The way up from nodes of one scope to where a match of a pattern through them may start."""
 
-    promising: what `promises` has said of nodes, where nothing was edited since.
-    """
-    promising = {} if promising is None else promising
-    heads, ways, consumers, work = compiled.heads[0], compiled.ways, scope.consumers, Work.of(index)
-    scalar = partial(index.constants.scalar, scope)
-    if compiled.depth == SINGLE and heads is not None:
-        return [anchor]
+    __slots__ = ("_consumers", "_heads", "_promising", "_scalar", "_scope", "_ways", "_work", "compiled")
 
-    def likely(node: Node, places: Places) -> Places:
+    def __init__(self, index: Index, scope: Scope, compiled: Compiled) -> None:
+        self.compiled, self._scope = compiled, scope
+        self._heads, self._ways = compiled.heads[0], compiled.ways
+        self._consumers, self._work = scope.consumers, Work.of(index)
+        self._scalar = partial(index.constants.scalar, scope)
+        self._promising: dict[Node, bool] = {}  # what `promises` has said of nodes
+
+    def forget(self) -> None:
+        """Look anew at what an edit may have changed."""
+        self._promising.clear()
+
+    def roots(self, anchor: Node) -> list[Node]:
+        """Nodes from which a match through an anchor may start: its readers, as the pattern has them, nearest first."""
+        heads, ways, consumers, scope, work = self._heads, self._ways, self._consumers, self._scope, self._work
+        depth = self.compiled.depth
+        if depth == SINGLE and heads is not None:
+            return [anchor]
+        found: dict[Node, None] = {}
+        level = [(anchor, self._likely(anchor, ways.start(anchor.op)))]
+        seen: dict[Node, Places] = {}
+        for _ in range(depth):
+            further: list[tuple[Node, Places]] = []
+            for node, places in level:
+                known = seen.get(node)
+                if known is not None:
+                    if places <= known:
+                        continue
+                    places |= known
+                seen[node] = places
+                if (heads is None or node.op in heads) and ways.is_root(places):
+                    found[node] = None
+                for name in node.outputs:
+                    readers = consumers.get(name, ())
+                    work.visited += len(readers)
+                    for reader in readers:
+                        to = ways.above(places, reader.op) if reader.alive else None
+                        if to and reader.scope is scope:
+                            to = self._likely(reader, to)
+                            if to:
+                                (level if reader.op in TRANSPARENT else further).append((reader, to))
+            if not further or len(seen) > CLIMB_LIMIT:
+                break
+            level = further
+        return list(found)
+
+    def _likely(self, node: Node, places: Places) -> Places:
         """The places without those of products, where a node is a sum of which algebra makes none."""
-        sums = ways.without_laws(places) if places and node.op in SUMS else places
-        if sums is not places and node not in promising:
-            promising[node] = promises(scope.producers, scalar, node)
-        return places if sums is places or promising[node] else sums
-
-    found: dict[Node, None] = {}
-    level = [(anchor, likely(anchor, ways.start(anchor.op)))]
-    seen: dict[Node, Places] = {}
-    for _ in range(compiled.depth):
-        further: list[tuple[Node, Places]] = []
-        for node, places in level:
-            known = seen.get(node)
-            if known is not None:
-                if places <= known:
-                    continue
-                places |= known
-            seen[node] = places
-            if (heads is None or node.op in heads) and ways.is_root(places):
-                found[node] = None
-            for name in node.outputs:
-                readers = consumers.get(name, ())
-                work.visited += len(readers)
-                for reader in readers:
-                    to = ways.above(places, reader.op) if reader.alive else None
-                    if to and reader.scope is scope:
-                        to = likely(reader, to)
-                        if to:
-                            (level if reader.op in TRANSPARENT else further).append((reader, to))
-        if not further or len(seen) > CLIMB_LIMIT:
-            break
-        level = further
-    return list(found)
+        if not places or node.op not in SUMS:
+            return places
+        sums = self._ways.without_laws(places)
+        if sums is places:
+            return places
+        promising = self._promising
+        if node not in promising:
+            promising[node] = promises(self._scope.producers, self._scalar, node)
+        return places if promising[node] else sums
 
 
 def is_hopeless(scope: Scope, compiled: Compiled, root: Node) -> bool:
