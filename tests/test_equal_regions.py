@@ -147,6 +147,25 @@ def test_a_right_site_among_many_wrong_ones_is_proved():
     assert set(found.values()) == {"failed"}
 
 
+@pytest.mark.parametrize("others", [("float[8] c", ""), ("float[8] v", "c = Sin(v)")])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_is_computed_from_constants_proves_nothing_of_data(others, is_first):
+    """A scale of 0, 1, 2, ... is not negative; one that is given may be, in whatever order the sites stand."""
+    given, made = others
+    sites = ["r = Range(zero, eight, one) a = Mul(x, r) y = Relu(a)", f"{made} b = Mul(z, c) w = Relu(b)"]
+    text = f"""(float[n, 8] x, float[n, 8] z, {given}) => (float[n, 8] y, float[n, 8] w)
+        <float zero = {{0.0}}, float eight = {{8.0}}, float one = {{1.0}}>
+        {{ {" ".join(sites if is_first else reversed(sites))} }}"""
+
+    @rule(patterns=[lambda g, x, c: g.relu(g.mul(x, c))])
+    def absolute(g: Graph, x: Tensor, c: Tensor) -> Tensor:
+        return g.max(g.mul(g.abs(c), x), 0.0)
+
+    found = outcomes(parse(text), absolute)
+    assert found["w"] == "failed"
+    assert found["y"] == "proved"
+
+
 # Fixed dims that are made smaller
 
 

@@ -16,13 +16,13 @@ from onnx import TensorProto, numpy_helper
 
 from surgeon.indexing.equality import DEPTH
 from surgeon.indexing.origin import Origin, Place
-from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.ops.records import LOOKUPS, RANDOM, TRANSPARENT
-from surgeon.ops.schemas import schema
+from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.records import TRANSPARENT
 from surgeon.ops.walking import GRAPHS, free_names, unused
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size
+from surgeon.sites.following import MOST_NODES, Following
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
@@ -30,7 +30,6 @@ from surgeon.sites.told_sizes import told_size
 from surgeon.sites.value_numbering import Key, Twins, regrouped_from
 
 SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
-MOST_NODES = 96  # beside the region's own
 BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
 EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
 
@@ -67,10 +66,12 @@ class Cut:
     _inside: set[Node] = field(default_factory=set)
     _reached: set[Node] = field(default_factory=set)
     _alike: Twins = field(init=False)
+    _follow: Following = field(init=False)
 
     def __post_init__(self) -> None:
         region = self.region
-        self._alike = Twins(self.origin, self.key, self._may_hold)
+        self._follow = Following(self.origin, self.shapes, self._same)
+        self._alike = Twins(self.origin, self.key, self._follow.may_hold)
         self._own = {name for node in region.before for name in node.outputs if name}
         self._inside = set(region.before)
         self._inside.update(self._between())
@@ -211,7 +212,8 @@ class Cut:
     def _is_copied(self, home: Scope, node: Node, name: str) -> bool:
         """Whether a cut goes through a node: as `_leads_back`, and further back through what follows from integers."""
         is_near = self.shapes.facts(home, name).dtype in WHOLE or node.op in TRANSPARENT
-        return self._may_hold(node) and (is_near or self._is_of(home, name, WHOLE if self.depth else frozenset()))
+        further = WHOLE if self.depth else frozenset()
+        return self._follow.may_hold(node) and (is_near or self._follow.is_of(home, name, further))
 
     def reads(self, node: Node) -> Iterator[str]:
         """The tensors that a node reads, its bodies included."""
@@ -280,51 +282,16 @@ class Cut:
         found = self.origin.producer(leaf.scope, leaf.tensor)
         if found is None or not self._may_go_back(leaf):
             return False
-        return leaf.dtype in WHOLE or found[1].op in TRANSPARENT or self._is_of(leaf.scope, leaf.tensor, frozenset())
+        return leaf.dtype in WHOLE or found[1].op in TRANSPARENT or self._follow.is_of(leaf.scope, leaf.tensor)
 
     def _follows(self, leaf: Leaf) -> bool:
         """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length."""
         # Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
-        return self._may_go_back(leaf) and self._is_of(leaf.scope, leaf.tensor, WHOLE)
-
-    def _is_of(self, scope: Scope, name: str, dtypes: frozenset[int]) -> bool:
-        """Whether a tensor is computed from constants and tensors of these dtypes alone."""
-        waiting, seen = [(scope, name)], dict[Key, None]()
-        known = self.origin.of_data  # whichever region asks: tensors that are equal follow from the same
-        while waiting:
-            scope, name = waiting.pop()
-            name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
-            key = self.key(scope, name)
-            if key in seen or self._is_fixed(scope, name):
-                continue
-            seen[key] = None
-            if self.shapes.facts(self.origin.scope(scope), name).dtype in dtypes:
-                continue
-            found = self.origin.producer(scope, name)
-            is_far = (self.shapes, dtypes, key) in known or len(seen) > MOST_NODES
-            if is_far or found is None or not self._may_hold(found[1]) or (dtypes and found[1].op in LOOKUPS):
-                known.add((self.shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
-                return False
-            waiting += [(found[0], read) for read in self.reads(found[1])]
-        return True
-
-    def _is_fixed(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor is a constant, or sizes that no free dimension changes."""
-        home = self.origin.scope(scope)
-        if self.origin.constants.is_constant(home, name):
-            return True
-        value = self.shapes.value(home, name) if self.shapes.facts(home, name).dtype in WHOLE else None
-        return value is not None and all(isinstance(item, int) for item in value.flat)
+        return self._may_go_back(leaf) and self._follow.is_of(leaf.scope, leaf.tensor, WHOLE)
 
     def _may_go_back(self, leaf: Leaf) -> bool:
         found = self.origin.producer(leaf.scope, leaf.tensor)
-        return found is not None and len(self._reached) < MOST_NODES and self._may_hold(found[1])
-
-    def _may_hold(self, node: Node) -> bool:
-        """Whether a node can be part of the mini-models: neither random nor one with bodies, and known."""
-        domain, op = split_op(node.op)
-        known = schema(domain, op, None)
-        return known is not None and op not in RANDOM.difference(TRANSPARENT) and not self.origin.bodies(node)
+        return found is not None and len(self._reached) < MOST_NODES and self._follow.may_hold(found[1])
 
     def _twins(self) -> Iterator[Leaf]:
         """Leaves that hold the same values as another, made by another node."""

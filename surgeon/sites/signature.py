@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 
@@ -17,6 +18,7 @@ from surgeon.shapes.facts import UNKNOWN, WHOLE, Facts, Values, is_unknown
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, SizeError, substitute, symbol, symbols
 from surgeon.sites.cut import EXACT, SMALL, Cut
+from surgeon.sites.following import Following
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
@@ -77,7 +79,7 @@ class Signatures:
                 return None
             maker = home.producers.get(name)
             if maker is not None:
-                if maker.op in TRANSPARENT or maker.op in ops:
+                if maker.op in TRANSPARENT or maker.op in ops or self._are_fixed(source, name, shapes):
                     return None
                 ops.add(maker.op)
             told.append(facts)
@@ -90,6 +92,11 @@ class Signatures:
             return False
         behind = [regrouped_from(self._origin, source, name) for name in dict.fromkeys(names)]
         return len(set(behind)) < len(behind)
+
+    def _are_fixed(self, source: Scope, name: str, shapes: Shapes) -> bool:
+        """Whether the numbers of a tensor are computed from constants alone: a cut goes back to these."""
+        same = partial(self._origin.same, taken=set())
+        return Following(self._origin, shapes, same).is_of(source, name)
 
     def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
         """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
@@ -165,7 +172,7 @@ class Signatures:
                 goes_back = True
             found = None if is_weight or goes_back else origin.producer(source, name)
             if found is not None:
-                goes_back = found[1].op in TRANSPARENT or found[1].op in ops
+                goes_back = found[1].op in TRANSPARENT or found[1].op in ops or self._are_fixed(source, name, shapes)
                 ops.add(found[1].op)
         goes_back = goes_back or self._are_regrouped(source, names)
         return tuple(told), self._above(region, names, shapes, unknown) if goes_back else None
