@@ -215,3 +215,44 @@ def test_a_copy_that_another_site_takes_out_is_not_taken_for_a_constant(monkeypa
     assert report.outcome == "proved"
     assert len(report.sites) == 3
     assert [node.op for cut in cuts for node in cut.prefix if node.op in ("Sin", "Cos")] == []
+
+
+@rule(patterns=[lambda g, x, w: g.cast(g.greater_or_equal(x, w), to=1)])
+def no_ties(g: Graph, x: Tensor, w: Tensor) -> Tensor:
+    """Wrong where a number is what it is compared with."""
+    return g.cast(g.greater(x, w), to=1)
+
+
+@rule(patterns=[lambda g, x, w: g.mul(g.relu(x), w)])
+def small_halved(g: Graph, x: Tensor, w: Tensor) -> Tensor:
+    """Wrong for small numbers, but where the weight is zero throughout."""
+    return g.mul(w, g.where(g.less(x, 1e-5), g.mul(g.max(x, 0.0), 0.5), x))
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong", "first"),
+    [
+        ("a{i} = GreaterOrEqual(x{i}, w{i}) y{i} = Cast<to = 1>(a{i})", no_ties, np.nan),
+        ("a{i} = Relu(x{i}) y{i} = Mul(a{i}, w{i})", small_halved, 0.0),
+        ("a{i} = Relu(x{i}) y{i} = Mul(a{i}, w{i})", small_halved, 1e-42),
+    ],
+)
+def test_a_weight_that_hides_a_fault_proves_nothing_of_another(body, wrong, first):
+    """Few inputs show nothing of it, so that one of each kind of weights is proved in full."""
+    ports = ("float[n, 8] x0, float[n, 8] x1", "float[n, 8] y0, float[n, 8] y1")
+    model = parse(f"({ports[0]}) => ({ports[1]}) {{ {body.format(i=0)} {body.format(i=1)} }}")
+    usual = np.random.default_rng(0).standard_normal(8)
+    for name, values in {"w0": np.full(8, first), "w1": usual}.items():
+        model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
+    _, report = surgeon.rewrite(model, wrong, keep_going=True)
+    assert [site.replaced[-1].outputs[0] for site in report.rolled_back] == ["y1"]
+
+
+def test_weights_with_a_few_numbers_that_are_tiny_by_chance_are_of_one_form(runs):
+    """As the kernels of convolutions are; so are those with zeros of one form."""
+    random = np.random.default_rng(0)
+    weights = [random.standard_normal((width, width, 3, 3)) for width in (24, 32, 40, 48)]
+    weights[1].flat[7] = 1e-30
+    weights[2].flat[7] = weights[3].flat[9] = 0.0
+    surgeon.rewrite(convolutions(24, 32, 40, 48, weights=weights), "conv_batch_norm")
+    assert runs == [(False, 24), (True, 32), (False, 40), (True, 48)]

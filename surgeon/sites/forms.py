@@ -97,11 +97,11 @@ class _Form:
         )
 
     def tensor(self, tensor: TensorProto) -> str:
-        """A constant: floats that are many by their dims, anything else by its numbers."""
+        """A constant: floats that are many by their dims and what they may hide, anything else by its numbers."""
         dims = self._kernel(tuple(tensor.dims))
-        if tensor.data_type in _FLOATS and prod(tensor.dims) > MOST_TOLD:
-            return repr((tensor.data_type, dims))
         array = numpy_helper.to_array(tensor)
+        if tensor.data_type in _FLOATS and prod(tensor.dims) > MOST_TOLD:
+            return repr((tensor.data_type, dims, *_kinds(array)))
         if tensor.data_type in _FLOATS:
             return repr((tensor.data_type, dims, *map(_told, array.ravel())))
         if array.dtype.kind in "iu" and array.size <= KEPT:
@@ -158,6 +158,26 @@ def _told(number: np.floating) -> str:
     digits = np.format_float_scientific(number).partition("e")[0].strip("-").replace(".", "")
     is_learned = len(digits) > _WRITTEN and int(np.frexp(number)[1]) in _LEARNED
     return f"{'-' * bool(number < 0)}learned" if is_learned else repr(number)
+
+
+def _kinds(array: np.ndarray) -> Sequence[float | str]:
+    """What kinds of numbers there are among many; the number itself where all are one, as zeros and ones.
+
+    What is wrong with other than usual inputs may not be seen behind a weight that is zero, infinite or far from one.
+    """
+    wide = array.astype(np.float64).ravel()
+    if (wide == wide[0]).all():
+        return [float(wide[0])]
+    exponents = np.frexp(wide)[1][np.isfinite(wide) & (wide != 0)]
+    is_learned = (exponents >= _LEARNED.start) & (exponents < _LEARNED.stop)
+    found = {
+        "zero": (wide == 0).any(),
+        "nan": np.isnan(wide).any(),
+        "infinite": np.isinf(wide).any(),
+        "huge": (exponents >= _LEARNED.stop).any(),
+        "learned": is_learned.any(),  # of many a few are tiny by chance
+    }
+    return [kind for kind, is_there in found.items() if is_there]
 
 
 def _of_all(functions: Iterable[FunctionProto]) -> Hashable:
