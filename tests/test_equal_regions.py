@@ -215,6 +215,22 @@ def test_all_kinds_of_inputs_are_shown_to_a_region_that_refuses_the_first_sizes(
     assert outcomes(parse(text), wrong_for_huge_sums) == {"y": "failed"}
 
 
+@rule(patterns=[lambda g, x: g.cast(g.arg_max(x, axis=1), to=1)])
+def places_in_bytes(g: Graph, x: Tensor) -> Tensor:
+    """Right for up to 256 columns."""
+    return g.cast(g.cast(g.arg_max(x, axis=1), to=2), to=1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4096, (300, 200)), (1024, (200, 300)), (4096, (200, 300))])
+def test_each_large_dim_is_run_as_it_is_where_all_of_them_are_too_much(rows, columns):
+    """Also of those sites that are run on few inputs."""
+    given = ", ".join(f"float[{rows}, {size}] x{size}" for size in columns)
+    made = ", ".join(f"float[{rows}, 1] y{size}" for size in columns)
+    body = " ".join(f"a{size} = ArgMax<axis = 1>(x{size}) y{size} = Cast<to = 1>(a{size})" for size in columns)
+    found = outcomes(parse(f"({given}) => ({made}) {{ {body} }}"), places_in_bytes)
+    assert found == {"y200": "proved", "y300": "failed"}
+
+
 # How local functions are called
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from surgeon.inputs.dims import told_sizes
-from surgeon.shapes.symbols import Size, SizeError, evaluate
+from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
 
 
 class Setting:
@@ -44,3 +44,9 @@ def left_of(size: Size, given: Mapping[str, int]) -> int:
         return evaluate(size, given)
     except SizeError:
         return 0
+
+
+def grows(size: Size, name: str, to: int) -> bool:
+    """Whether a size is larger where one symbol is as large as that, the others being 1."""
+    ones = dict.fromkeys(symbols(size), 1)
+    return left_of(size, {**ones, name: to}) > left_of(size, ones)

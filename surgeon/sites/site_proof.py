@@ -204,8 +204,8 @@ class Attempt:
         if not self.runs or failure or not self._tells or self._once:
             return failure
         at = self._ran_at or group[0]
-        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else None
-        further: Iterable[Setting] = () if full is None else (full,)
+        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else ()
+        further: Iterable[Setting] = tuple(full)
         if not self.experiment.brief:
             failure = self._run_weighed(at) or self._run_often(at)
             further = (*further, *sizes.further(at))

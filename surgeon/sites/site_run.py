@@ -25,8 +25,9 @@ from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input, Sum
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.site_proof import Attempt
-from surgeon.sites.sizes import COSTLY_WORK, MUCH, PLENTY, SHRUNK, Sizes
+from surgeon.sites.sizes import COSTLY_WORK, MUCH, PLENTY, Sizes
 from surgeon.sites.spoken import KEPT, is_spoken_of, meant
+from surgeon.sites.stand_ins import SHRUNK
 from surgeon.verdicts.compare import stated
 from surgeon.verdicts.result import Outcome
 

@@ -1,7 +1,8 @@
 """Sizes for the free dimensions of a cut: several small ones, 1 included, so that dims that follow from others fit."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from typing import TypeAlias
 
@@ -11,15 +12,15 @@ from surgeon.inputs.dims import SIZES, is_total, kind_of
 from surgeon.inputs.fitting import Fitting
 from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.setting import Setting, left_of
+from surgeon.sites.setting import Setting, grows, left_of
 from surgeon.sites.spoken import KEPT, is_factor, is_spoken_of
+from surgeon.sites.stand_ins import kept_in_turn, stand_ins
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
 PLENTY = 1 << 15  # elements of all inputs: from here on fixed dims are made smaller too
 TOO_MANY = 1 << 25
 TOO_MANY_BARE = 1 << 28  # of inputs of which the shape alone is read: nothing is written into them
-SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 ALIKE = (4, 3)
 FEW = 4  # the same where there is much to compute
 # Multiplications, as `Load` counts them.
@@ -73,6 +74,7 @@ class Sizes:
         fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
         may_shrink = [size for size in fixed if size not in self._pinned and not is_spoken_of(size, self._pinned)]
         self._shrinkable = [size for size in may_shrink if size > KEPT]
+        self._taken = self._pinned.union(size for size in self._dims if isinstance(size, int))
         self._small = [size for size in may_shrink if size <= KEPT and not is_factor(size, self._pinned)]
 
     def groups(self) -> Iterator[list[Setting]]:
@@ -127,7 +129,7 @@ class Sizes:
         raised = {**sizes, **self._chosen}
         while (lacking := self._lacking(raised)) is not None:
             names = [name for name in sorted(symbols(lacking)) if name not in self._chosen]
-            growing = (name for name in names if raised[name] < MOST_RAISED and _grows(lacking, name))
+            growing = (name for name in names if raised[name] < MOST_RAISED and grows(lacking, name, MOST_RAISED))
             found = next(growing, None)
             if found is None:
                 return sizes
@@ -144,10 +146,25 @@ class Sizes:
         group = next(self.groups(), None)
         return group[0] if group else None
 
-    def full(self, most: int) -> Setting | None:
-        """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
+    def full(self, most: int) -> Iterator[Setting]:
+        """The usual sizes with all fixed dims as they are, where that makes no more than `most` elements.
+
+        Else each of them in turn, beside as many others as make no more than `MOST_AT_ONCE`, the rest smaller.
+        """
         setting = self.as_it_is()
-        return setting if setting and setting.elements <= most and setting.work <= MOST_FULL else None
+        if setting and setting.elements <= most and setting.work <= MOST_FULL:
+            yield setting
+            return
+        sizes = {**self._by_kind(0, OTHERS), **self._chosen}
+
+        def made(shrunk: Mapping[int, int]) -> Setting | None:
+            return self._settled(sizes, lambda _: shrunk)
+
+        def fits(shrunk: Mapping[int, int], is_one: bool) -> bool:
+            most, found = FULL if is_one else MOST_AT_ONCE, made(shrunk)
+            return found is not None and found.elements <= most and found.work <= MOST_LONG
+
+        yield from filter(None, map(made, kept_in_turn(self._shrunk(sizes), fits)))
 
     def as_it_is(self) -> Setting | None:
         """The same however much that makes; None where its inputs are too large to make."""
@@ -363,36 +380,20 @@ class Sizes:
         is_much = self._work(true) > MUCH
         if self._elements(true) <= PLENTY and not is_much:
             return {}
-        return self._stand_ins(self._places, [*self._small, *self._shrinkable] if is_much else self._shrinkable)
+        sizes = [*self._small, *self._shrinkable] if is_much else self._shrinkable
+        return stand_ins(sizes, self._taken, self._places)
 
     def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
         if self._given(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
             return self._shrunk(symbol_sizes)
         places = self._places.difference(size for size in self._dims if isinstance(size, int))
-        return self._stand_ins(places, self._shrinkable)
+        return stand_ins(self._shrinkable, self._taken, places)
 
-    def _with_one_kept(self) -> "Iterator[Callable[[dict[str, int]], dict[int, int]]]":
+    def _with_one_kept(self) -> Iterator[Callable[[dict[str, int]], Mapping[int, int]]]:
         """The same but for one dim, for each: what fails with it made smaller may hang on its true size."""
 
-        def shrunk_but(kept: int) -> Callable[[dict[str, int]], dict[int, int]]:
-            return lambda sizes: {size: now for size, now in self._shrunk(sizes).items() if size != kept}
+        def shrunk(kept: int, sizes: dict[str, int]) -> Mapping[int, int]:
+            return {size: now for size, now in self._shrunk(sizes).items() if size != kept}
 
-        yield from (shrunk_but(size) for size in self._shrinkable)
-
-    def _stand_ins(self, spoken_of: frozenset[int], sizes: Iterable[int]) -> dict[int, int]:
-        """A smaller number for each dim that may have one: no two alike, and none like a dim that stays."""
-        found: dict[int, int] = {}
-        taken = {size for size in self._dims if isinstance(size, int)} | self._pinned
-        for size in sizes:
-            least = max((number for number in spoken_of if number < size), default=0)
-            numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if least < number < size)
-            found[size] = next((number for number in numbers if number not in taken), size)
-            taken.add(found[size])
-        return found
-
-
-def _grows(size: Size, name: str) -> bool:
-    """Whether a size is larger where one symbol is much larger."""
-    ones = dict.fromkeys(symbols(size), 1)
-    return left_of(size, {**ones, name: MOST_RAISED}) > left_of(size, ones)
+        yield from (partial(shrunk, kept) for kept in self._shrinkable)
