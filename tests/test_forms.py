@@ -248,6 +248,21 @@ def test_a_weight_that_hides_a_fault_proves_nothing_of_another(body, wrong, firs
     assert [site.replaced[-1].outputs[0] for site in report.rolled_back] == ["y1"]
 
 
+def test_a_number_that_inputs_are_compared_with_is_no_weight(runs):
+    """However many digits it has: inputs near it tell whether what is written decides there too."""
+
+    @rule(patterns=[lambda g, x, w: g.where(g.less(x, w), g.neg(x), x)])
+    def never_below_300(g: Graph, x: Tensor, w: Tensor) -> Tensor:
+        return g.where(g.greater_or_equal(x, g.max(w, 300.0)), x, g.neg(x))
+
+    text = """(float[n, 8] a, float[n, 8] b) => (float[n, 8] y, float[n, 8] z)
+        <float u = {345.67892}, float v = {123.45671}>
+        { c = Less(a, u) d = Neg(a) y = Where(c, d, a) e = Less(b, v) f = Neg(b) z = Where(e, f, b) }"""
+    _, report = surgeon.rewrite(parse(text), never_below_300, keep_going=True)
+    assert [site.replaced[-1].outputs[0] for site in report.rolled_back] == ["z"]
+    assert [brief for brief, _ in runs][:2] == [False, False]
+
+
 def test_weights_with_a_few_numbers_that_are_tiny_by_chance_are_of_one_form(runs):
     """As the kernels of convolutions are; so are those with zeros of one form."""
     random = np.random.default_rng(0)

@@ -3,7 +3,8 @@
 Experiments of one form compute the same but for widths: convolutions of 32 and of 48 channels, each with its own
 weights, layers of 768 and of 1,024.  A number that is no dim, as where a cut ends, is told as it is.  Where nodes move
 windows, the sizes of those and of what they move over are widths too, however small: of a kernel it counts whether it
-is one element, of strides and padding whether there are any.
+is one element, of strides and padding whether there are any.  Numbers that inputs are compared with are told too:
+usual inputs seldom come near them.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -13,6 +14,7 @@ from math import prod
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_helper
 
+from surgeon.inputs.decisions import edges_of, scopes_of
 from surgeon.ops.attributes import AT_REST
 from surgeon.ops.records import likened, likened_node
 from surgeon.ops.walking import GRAPHS
@@ -48,6 +50,7 @@ def form_of(experiment: Experiment) -> Form:
                 for tensor in model.graph.initializer
             )
         ),
+        tuple(edges_of(scopes_of(minis.before))),
         _of_all((*minis.before.functions, *minis.after.functions)),
         _of_all((*experiment.bodies_before.values(), *experiment.bodies_after.values())),
         tuple(sorted((item.domain, item.version) for item in minis.before.opset_import)),
