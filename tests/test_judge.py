@@ -153,8 +153,8 @@ def test_an_overflow_is_no_rounding(original: list[float], rewritten: list[float
     assert ask(original, rewritten, [1, 1], moved=0.0004, overflowing=True).why == why
 
 
-# dtype -> just too large for it, its largest number
-LIMITS = {"float16": (65600.0, 65504.0), "float32": (3.4029e38, 3.4028e38), "bfloat16": (3.4e38, 3.38e38)}
+# dtype -> just too large for it, just below its largest number
+LIMITS = {"float16": (65600.0, 65472.0), "float32": (3.4029e38, 3.4028e38), "bfloat16": (3.4e38, 3.38e38)}
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
@@ -186,6 +186,22 @@ def test_over_the_top_the_sign_of_infinity_is_chance() -> None:
     assert not ask([NAN, 1], [INF, 1], [-1e39, 1]).ok
     assert not ask([INF, 1], [-INF, 1], [1e39, 1], overflowing=True).ok
     assert not ask([NAN, 1], [5, 1], [1e39, 1], overflowing=True).ok
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_infinity_is_not_the_largest_number_where_a_bound_makes_that(dtype: str) -> None:
+    """Max(x, -3.4e38) lets no minus infinity pass; where inputs are large, a sum may stop just before it."""
+    most = float(ml_dtypes.finfo(np.dtype(dtype)).max)
+    for bound, beyond in ((-most, -INF), (most, INF)):
+        assert not ask([bound, 1], [beyond, 1], [bound, 1], dtype=dtype).ok
+        assert ask([bound, 1], [beyond, 1], [bound, 1], dtype=dtype, overflowing=True).ok
+        assert ask([bound, 1], [beyond, 1], [bound * (1 - 1e-9), 1], dtype=dtype).ok
+
+
+def test_a_clip_without_a_bound_has_one_of_its_kernels_own() -> None:
+    """In float64 the reference is the same kernel, whose bound is the largest number."""
+    most = np.finfo(np.float64).max
+    assert ask([most, 1], [INF, 1], [most, 1], dtype="float64").ok
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

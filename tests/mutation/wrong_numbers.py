@@ -263,6 +263,15 @@ plant(
     lambda g, x: g.sqrt(g.mul(x, x)),
     lambda g, x: g.identity(x),
 )
+for dtype, least in (("float", np.float32(LOWEST)), ("float16", np.float16(-65504))):
+    plant(
+        EDGE,
+        f"a bound at the least number is lost, {dtype}",
+        f"({dtype}[n, m] x) => ({dtype}[n, m] y) {{ y = Max(x, k) }}",
+        lambda g, x, number=float(least): g.max(x, number),
+        lambda g, x: g.identity(x),
+        k=least,
+    )
 plant(
     EDGE,
     "x / x is one",
