@@ -168,17 +168,17 @@ def _kinds(array: np.ndarray) -> Sequence[float | str]:
 
     What is wrong with other than usual inputs may not be seen behind a weight that is zero, infinite or far from one.
     """
-    wide = array.astype(np.float64).ravel()
-    if (wide == wide[0]).all():
-        return [float(wide[0])]
-    exponents = np.frexp(wide)[1][np.isfinite(wide) & (wide != 0)]
-    is_learned = (exponents >= _LEARNED.start) & (exponents < _LEARNED.stop)
+    numbers = array.ravel()
+    if (numbers == numbers[0]).all():
+        return [float(numbers[0])]
+    sizes = np.abs(numbers if numbers.dtype.itemsize > 2 else numbers.astype(np.float32))
+    least, most = 2.0 ** (_LEARNED.start - 1), 2.0 ** (_LEARNED.stop - 1)  # a mantissa is a half and more
     found = {
-        "zero": (wide == 0).any(),
-        "nan": np.isnan(wide).any(),
-        "infinite": np.isinf(wide).any(),
-        "huge": (exponents >= _LEARNED.stop).any(),
-        "learned": is_learned.any(),  # of many a few are tiny by chance
+        "zero": (sizes == 0).any(),
+        "nan": np.isnan(sizes).any(),
+        "infinite": np.isinf(sizes).any(),
+        "huge": ((sizes >= most) & (sizes < np.inf)).any(),
+        "learned": ((sizes >= least) & (sizes < most)).any(),  # of many a few are tiny by chance
     }
     return [kind for kind, is_there in found.items() if is_there]
 
