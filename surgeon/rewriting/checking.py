@@ -129,12 +129,16 @@ class Checks:
 
         if not is_asked(self.run.model, self.report.target, self.report.ep):
             return _Look(False)
-        why = refusal(written, self.options)
-        if why and self._loads is None:
+        refused = refusal(written, self.options)
+        if refused is None:
+            return _Look(False)
+        if self._loads is None:
             ways = (refusal(self.original, self.options, optimised=optimised) for optimised in (False, True))
             self._loads = not any(ways)
-        if not why or self._loads:
-            return _Look(bool(why), f"ONNX Runtime loads the original and not what is made of it, {why}")
+        why = refused.line.rstrip(".")
+        if self._loads:  # what merely has no kernel is as it was asked for
+            fault = f"ONNX Runtime loads the original and not what is made of it, {why}"
+            return _Look(not refused.missing, fault)
         self.report.refused = f"ONNX Runtime loads neither the original nor what is made of it: {why}"
         return _Look(False)
 

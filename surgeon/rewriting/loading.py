@@ -20,13 +20,13 @@ def is_asked(model: Model, target: str, ep: str | None) -> bool:
     return (ep or first) == CPU and not is_large
 
 
-def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> str:
-    """What ONNX Runtime says against a model, as a clause; empty where it loads it or was cut off.
+def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> SessionError | None:
+    """What ONNX Runtime says against a model; None where it loads it, or was cut off.
 
     optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
     """
     try:
         with Away(options.required(), options.run_time).open(model, optimised=optimised):
-            return ""
+            return None
     except SessionError as refused:
-        return "" if refused.cut_off else refused.line.rstrip(".")
+        return None if refused.cut_off else refused
