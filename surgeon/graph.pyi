@@ -139,7 +139,7 @@ class Graph(gs.Graph):
     def reshaped(self, x: Tensor) -> Tensor:
         """x in any shape, for patterns alone: whatever a 0 in the target means, the shape of the result is what ..."""
     def size_of(self, x: Tensor, axis: int) -> Tensor:
-        """One size of x, on an axis of its own."""
+        """One size of x, on an axis of its own; a replacement writes one that is fixed as a number."""
     def spread(self, x: Tensor, sizes: Any) -> Tensor:
         """x repeated along axes: for each a number, or a tensor with one; 1 leaves an axis as it is."""
     def heads_first(self, x: Tensor) -> Tensor:
