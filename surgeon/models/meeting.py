@@ -29,6 +29,7 @@ _MOST_MET, _MOST_SOLVED = 128, 1024  # numbers that are met to the bit, and boun
 _SMALL = 64  # of numbers that are put several times: larger ones hide what is beside them
 _OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
 _MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
+_FILLS = -4096.0  # from where on down a constant that nothing is known to be compared with is the fill of a mask
 _FEW = 8  # rows of a table that any inputs look up
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16))
 
@@ -62,7 +63,8 @@ class Meeting:
         edges = list(dict.fromkeys(number for some in scopes for number in edges_of(some)))
         numbers = (number for model in models for array in numbers_in(model).values() for number in array.tolist())
         spoken = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
-        beside = dict.fromkeys(number * part for number in (*edges, *spoken) for part in _BESIDE if number)
+        no_fills = (number for number in spoken if number > _FILLS)
+        beside = dict.fromkeys(number * part for number in (*edges, *no_fills) for part in _BESIDE if number)
         floats = [[number for number in some if abs(number) <= most] for some in (met, beside)]
         whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, spoken)]
         integers = list(whole[0]), [number for number in whole[1] if number not in whole[0]]
