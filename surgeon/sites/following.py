@@ -30,17 +30,19 @@ class Following:
             name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
             home = self._origin.scope(scope).home(name)
             key = (id(home), name)
-            if key in seen or self._is_fixed(scope, name):
+            is_far = (self._shapes, dtypes, key) in known
+            if not is_far and (key in seen or self._is_fixed(scope, name)):
                 continue
             seen[key] = None
-            if self._shapes.facts(self._origin.scope(scope), name).dtype in dtypes:
+            if dtypes and self._shapes.facts(self._origin.scope(scope), name).dtype in dtypes:
                 continue
             found = self._origin.producer(scope, name)
-            is_far = (self._shapes, dtypes, key) in known or len(seen) > MOST_NODES
+            is_far = is_far or len(seen) > MOST_NODES
             if is_far or found is None or not self.may_hold(found[1]) or (dtypes and found[1].op in LOOKUPS):
                 known.add((self._shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
                 return False
-            waiting += [(found[0], read) for read in self._origin.inputs(found[1]) if read]
+            # What is read first is looked at first: that is data, where any of it is.
+            waiting += [(found[0], read) for read in reversed(self._origin.inputs(found[1])) if read]
         return True
 
     def _is_fixed(self, scope: Scope, name: str) -> bool:
