@@ -113,7 +113,7 @@ def test_a_matrix_that_is_too_large_is_run_in_blocks_of_columns(monkeypatch, pro
     assert sum(biases) == 60 * ("bias" in product)
 
 
-@pytest.mark.parametrize("bad", [{"error": 2.0, "allowed": 0.01}, {"why": "it broke"}])
+@pytest.mark.parametrize("bad", [{"error": 2.0, "allowed": 0.01}, {"why": "it broke"}, {"error": 0.01, "allowed": 0.9}])
 def test_a_product_is_as_good_as_the_worst_of_its_blocks(monkeypatch, bad):
     """Wherever that is."""
     monkeypatch.setattr(stretches, "MOST_BYTES", 400)

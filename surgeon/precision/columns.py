@@ -3,14 +3,12 @@
 Each column of a product hangs on one column of the matrix alone: a block is a product of its own.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 
-import numpy as np
 from onnx import GraphProto, NodeProto
 
 from surgeon.ops.records import record
-
-Arrays = Mapping[str, np.ndarray]
+from surgeon.precision.stretch_run import Arrays
 
 
 def turned(graph: GraphProto) -> dict[str, str]:

@@ -111,8 +111,13 @@ def _held(
         for name in sorted(exact.keys() & found.keys()):  # a sequence may come in other pieces
             error, most = apart(exact[name], found[name], new), MARGIN * allowed[name] + unit
             errors.append((min(error, _FAR), min(most, _FAR), name))
-    error, most, name = max(errors, key=lambda item: (item[0] > item[1], item[1] > LOST, item[0] / item[1]))
+    error, most, name = max(errors, key=lambda item: harm(item[0], item[1]))
     return {"error": error, "allowed": most, "output": name}
+
+
+def harm(error: float, allowed: float) -> tuple[bool, bool, float]:
+    """By which of several outputs or runs the worst comes first: off by too much, then lost in roundings."""
+    return error > allowed, allowed > LOST, error / allowed
 
 
 def apart(exact: np.ndarray, other: np.ndarray, new: int) -> float:

@@ -31,7 +31,7 @@ from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
 from surgeon.precision.insides import Insides
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.result import StretchProof
-from surgeon.precision.stretch_run import StretchRun
+from surgeon.precision.stretch_run import StretchRun, harm
 from surgeon.precision.trying import Arrays
 from surgeon.running import crew
 from surgeon.running.away import ended
@@ -313,9 +313,9 @@ def _told(answer: Result, options: CheckOptions) -> Mapping[str, Any]:
     return told
 
 
-def _harm(told: Mapping[str, Any]) -> tuple[bool, float]:
-    """By which of the blocks of one part the worst comes first: one that did not run, then the one most off."""
-    return "why" in told, 0.0 if "why" in told else float(told["error"]) / float(told["allowed"])
+def _harm(told: Mapping[str, Any]) -> tuple[bool, tuple[float, ...]]:
+    """By which of the blocks of one part the worst comes first: one that did not run goes before all others."""
+    return (True, ()) if "why" in told else (False, harm(float(told["error"]), float(told["allowed"])))
 
 
 def _inner_size(messages: Iterable[NodeProto | FunctionProto]) -> int:
