@@ -10,6 +10,7 @@ from surgeon.file.values import decode
 from surgeon.inputs.boundaries import Arithmetic, Boundary
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holders, nodes_of
+from surgeon.shapes.facts import FLOATS
 
 MOST_EDGES = 128  # numbers that inputs have to be, all in all
 _MOST_LISTED = 1 << 12  # elements of a constant that is compared with, or of an attribute
@@ -18,7 +19,6 @@ _MOST_DECIDERS = 1 << 9  # nodes of one kind in a graph: what comes first is nea
 _MOST_COLUMNS = 16  # elements of a constant that something is computed with before it is compared
 _FURTHEST = 6  # nodes between an input and what is compared
 _HALVES = [number / 2 for number in range(-6, 7)]
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _LISTS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
 _BETWEEN_NODES = 2  # ways that are followed from one node
 
@@ -146,7 +146,7 @@ def boundaries_of(scopes: Iterable[KnownScope]) -> list[Boundary]:
 
 def _float_of(dtype: int) -> np.dtype | None:
     """A dtype of floats, None for others."""
-    return np.dtype(helper.tensor_dtype_to_np_dtype(dtype)) if dtype in _FLOATS else None
+    return np.dtype(helper.tensor_dtype_to_np_dtype(dtype)) if dtype in FLOATS else None
 
 
 def _cast_to(node: NodeProto) -> np.dtype | None:

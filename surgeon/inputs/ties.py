@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto
 
 from surgeon.inputs.decisions import KnownScope
 from surgeon.ops.records import likened_node
+from surgeon.shapes.facts import FLOATS
 
 TIED = (-1.0, 0.5, 2.0)
 """Numbers that tie often, as they are few."""
 _FURTHEST = 12  # nodes between an input and what picks
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 def has_ties(scopes: Iterable[KnownScope]) -> bool:
@@ -35,7 +35,7 @@ def has_ties(scopes: Iterable[KnownScope]) -> bool:
                 continue
             if len(fed) < len(starts):
                 return False
-            found = found or all(scope.fed[name] in _FLOATS for name in fed)
+            found = found or all(scope.fed[name] in FLOATS for name in fed)
     return found
 
 

@@ -18,6 +18,7 @@ from surgeon.inputs.requirements import Want
 from surgeon.inputs.ties import TIED, has_ties
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holders, holds_half
+from surgeon.shapes.facts import FLOATS
 
 Feeds = Mapping[str, np.ndarray]
 MET, LOOKED_UP = "numbers that decide", "all rows of tables"
@@ -31,7 +32,6 @@ _OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
 _MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
 _FILLS = -4096.0  # from where on down a constant that nothing is known to be compared with is the fill of a mask
 _FEW = 8  # rows of a table that any inputs look up
-_FLOATS = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
     try:
         for tensor, axis in _looked_up_in(original):
             rows = tensor.dims[axis] if -len(tensor.dims) <= axis < len(tensor.dims) else 0
-            if tensor.data_type in _FLOATS and rows > _FEW:
+            if tensor.data_type in FLOATS and rows > _FEW:
                 alike = stored.get((tensor.data_type, *tensor.dims), ())
                 if not any(ours.same(tensor, one, theirs) for one in alike):
                     yield tensor.name, rows

@@ -18,6 +18,7 @@ from surgeon.inputs.decisions import edges_of, scopes_of
 from surgeon.ops.attributes import AT_REST
 from surgeon.ops.records import likened, likened_node
 from surgeon.ops.walking import GRAPHS
+from surgeon.shapes.facts import FLOATS
 from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input
 from surgeon.sites.spoken import KEPT
@@ -29,7 +30,6 @@ MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is comp
 _WRITTEN, _LEARNED = 5, range(-24, 11)
 # Attributes that say how large a window is and how it moves, each with the number that says nothing.
 _OF_WINDOWS = {"kernel_shape": 1, "group": 1, **AT_REST}
-_FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
 
@@ -103,9 +103,9 @@ class _Form:
         """A constant: floats that are many by their dims and what they may hide, anything else by its numbers."""
         dims = self._kernel(tuple(tensor.dims))
         array = numpy_helper.to_array(tensor)
-        if tensor.data_type in _FLOATS and prod(tensor.dims) > MOST_TOLD:
+        if tensor.data_type in FLOATS and prod(tensor.dims) > MOST_TOLD:
             return repr((tensor.data_type, dims, *_kinds(array)))
-        if tensor.data_type in _FLOATS:
+        if tensor.data_type in FLOATS:
             return repr((tensor.data_type, dims, *map(_told, array.ravel())))
         if array.dtype.kind in "iu" and array.size <= KEPT:
             return repr((tensor.data_type, dims, *map(self._said, array.ravel().tolist())))

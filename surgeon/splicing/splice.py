@@ -142,12 +142,7 @@ class Splicer:
         if step.kept:
             aside = [node for node in step.kept if node.slot != slot]
             made = [*(node for node in aside if node.slot < slot), *made, *(node for node in aside if node.slot > slot)]
-        for node in made:
-            self.wrote[node] = step
-            attach(scope, node)
-            if node not in step.kept:
-                self.inner.update([name for name in node.outputs if name not in match.outputs])
-        step.added = made
+        self._enter(step, made)
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if self._is_constant_now(scope, name, ref, names):
                 self.index.constants.forget()
@@ -179,21 +174,27 @@ class Splicer:
         names = ["", *match.outputs, *map(match.tensor, mould.captures)]
         names += [maker.tensor(op, place) for op, place in mould.inner]
         outside = detach(scope, match, ())
-        step.added = [
+        written = [
             maker.named(made, tuple([names[place] for place in reads]), tuple([names[place] for place in makes]))
             for made, reads, makes in mould.nodes
         ]
-        put(scope, root.slot, 0, step.added)
-        for node in step.added:
-            self.wrote[node] = step
-            attach(scope, node)
-        self.inner.update(names[len(names) - len(mould.inner) :])
+        put(scope, root.slot, 0, written)
+        self._enter(step, written)
         orphans = self._drop_orphans(scope, outside)
         if orphans:
             step.orphans = orphans
             step.before = self._builds_on(step)
         self.steps.append(step)
         return step
+
+    def _enter(self, step: Step, made: Sequence[Node]) -> None:
+        """Let the nodes that a step lists be part of its scope."""
+        for node in made:
+            self.wrote[node] = step
+            attach(step.scope, node)
+            if node not in step.kept:
+                self.inner.update([name for name in node.outputs if name not in step.outputs])
+        step.added = made
 
     def _ask_elsewhere(self, match: Match, asked: SizesAsked, rule: str) -> Step:
         """Let sizes of an inner tensor be read from others, which have them too: a step of its own."""
