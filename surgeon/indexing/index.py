@@ -8,6 +8,7 @@ nothing uses, does not count.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import TypeVar
 
 import onnx
@@ -25,6 +26,7 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.walking import all_nodes, called_by, circle, imports_of, key_of
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
+_INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
 T = TypeVar("T")
 MOST_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
 _MEND = "mend the model or export it again."
@@ -226,7 +228,8 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
                     )
                 if op in RETYPING and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
                     raise GraphError(f"Node {node.label!r} casts to dtype {item.i}, which is none; export it again.")
-        for node in nodes:
+        reads, makes = (min(map(len, map(of, nodes)), default=0) for of in (_INPUTS, _OUTPUTS))
+        for node in nodes if reads < inputs or makes < outputs else ():
             if len(node.inputs) < inputs or len(node.outputs) < outputs:
                 has = f"{len(node.inputs)} inputs and {len(node.outputs)} outputs"
                 needs = f"needs {inputs} and {outputs} at least"

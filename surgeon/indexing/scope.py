@@ -222,6 +222,14 @@ class Scope:
                 return True
         return False
 
+    def unread(self) -> list["Node"]:
+        """The live nodes of which nothing needs what they make, in order; whole tables are compared at once."""
+        producers = self._producers
+        loose = (producers.keys() - self._consumers.keys()) | (producers.keys() & self._retired.keys())
+        suspects = {producers[name] for name in loose if not self.is_needed(name)}
+        found = [node for node in self.live_nodes() if node in suspects or not any(node.outputs)]
+        return [node for node in found if not self.needs(node)]
+
     @property
     def node_field(self) -> int:
         """The number of the field that holds the nodes (onnx.proto: node of GraphProto and of FunctionProto)."""

@@ -14,7 +14,7 @@ from surgeon.ops.records import TRANSPARENT
 
 CLIMB_LIMIT = 4096
 SINGLE = 3  # the depth of a pattern of one node
-_SLOT = attrgetter("slot")
+_SLOT, _OP = attrgetter("slot"), attrgetter("op")
 
 
 def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
@@ -55,8 +55,11 @@ class Climb:
         depth = self.compiled.depth
         if depth == SINGLE and heads is not None:
             return [anchor]
+        start = self._likely(anchor, ways.start(anchor.op))
+        if not self._leads_on(anchor, start):
+            return [anchor] if (heads is None or anchor.op in heads) and ways.is_root(start) else []
         found: dict[Node, None] = {}
-        level = [(anchor, self._likely(anchor, ways.start(anchor.op)))]
+        level = [(anchor, start)]
         seen: dict[Node, Places] = {}
         for _ in range(depth):
             further: list[tuple[Node, Places]] = []
@@ -82,6 +85,15 @@ class Climb:
                 break
             level = further
         return list(found)
+
+    def _leads_on(self, node: Node, places: Places) -> bool:
+        """Whether what reads a node may stand above it: most anchors of a pattern that is not there end at once."""
+        above, consumers, op_of = self._ways.above, self._consumers, _OP
+        for name in node.outputs:
+            for op in set(map(op_of, consumers.get(name, ()))):
+                if above(places, op):
+                    return True
+        return False
 
     def _likely(self, node: Node, places: Places) -> Places:
         """The places without those of products, where a node is a sum of which algebra makes none."""

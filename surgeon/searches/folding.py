@@ -104,7 +104,7 @@ class Folding:
         if is_size:
             self.of_sizes.update(node.outputs)
         found = self._by_shapes(node) if is_size else None
-        if found is None and node.op not in SIZES and all(self._is_constant(name) for name in node.inputs if name):
+        if found is None and node.op not in SIZES and not self._reads_data(node):
             found = self._computed(node)
         if found is not None:
             self.nodes.append(node)
@@ -136,13 +136,19 @@ class Folding:
         read = (name for name in leaves if name in self.values and gone.issuperset(self.scope.readers(name)))
         return sum(self.values[name].nbytes for name in used) - sum(self.values[name].nbytes for name in read)
 
+    def _reads_data(self, node: Node) -> bool:
+        """Whether a node reads a tensor that is not fixed, or too large; one of a node that was not folded tells it."""
+        values, makers = self.values, self.scope.producers
+        for name in node.inputs:
+            if name and name not in values and name in makers and makers[name].op != "Constant":
+                return True
+        return not all(self._is_constant(name) for name in node.inputs if name)
+
     def _is_constant(self, name: str) -> bool:
         """Whether a tensor is fixed, and small enough to be read; its value is known then."""
         if name in self.values:
             return True
         source = self.scope.producers.get(name)
-        if source is not None and source.op != "Constant":
-            return False
         constants = self.index.constants
         shape = constants.shape(self.scope, name) if constants.is_constant(self.scope, name) else None
         if shape is None and source is None:

@@ -5,6 +5,7 @@ from functools import partial
 
 from onnx import FunctionProto
 
+from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.listing import and_more
@@ -22,11 +23,14 @@ def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
 
     Binds `x`, the `constant`, and `y`, the result.
     """
-    scalar, found = partial(index.constants.scalar, scope), list[tuple[Node, int]]()
+    producers, scalar, found = scope.producers, partial(index.constants.scalar, scope), list[tuple[Node, int]]()
     for op, number in NEUTRAL.items():
         for node in scope.by_op.get(op, ()):
             for place in PLACES[op] if node.alive and len(node.inputs) == 2 else ():
-                constant = scalar(node.inputs[place])  # of one element: a weight that happens to be all ones is data
+                name = node.inputs[place]
+                if name in producers and producers[name].op not in CONSTANT_OPS:
+                    continue
+                constant = scalar(name)  # of one element: a weight that happens to be all ones is data
                 if constant is not None and constant[0] == number:
                     found.append((node, place))
                     break
@@ -50,14 +54,14 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     local function that holds such: it may do more than make its outputs.
     """
     bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
-    for node in reversed(scope.live_nodes()):
-        if node.alive and not scope.needs(node) and not _may_do_more(node, bodies):
+    for node in reversed(scope.unread()):
+        if node.alive and not _may_do_more(node, bodies):
             yield Found((node,), (), {})
 
 
 def _left(index: Index, scope: Scope) -> str:
     """What is read by nobody and stays; "" where there is none."""
-    left = [node for node in scope.live_nodes() if not scope.needs(node)]
+    left = scope.unread()
     if not left:
         return ""
     which = f"{left[0].label!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"

@@ -16,7 +16,7 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
     Binds `first`: the outputs of the node that stays, in the order of the outputs of the one that goes.
     """
-    if scope.is_unsorted:
+    if scope.is_unsorted or not _may_repeat(scope):
         return
     seen = _Numbering(index, scope)
     for node in scope.live_nodes():
@@ -28,6 +28,30 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
         if all(index.held(scope, new) is None or node.op not in COPYING for new, _ in pairs):
             names = tuple(new for new, _ in pairs)
             yield Found((node,), names, {"first": Several(old for _, old in pairs)}, (first,))
+
+
+def _may_repeat(scope: Scope) -> bool:
+    """A quick look at whether two nodes may compute the same: the first that do read the very same of what nodes make.
+
+    A node that alone reads such a tensor, as most do, is spared all further looks.
+    """
+    makers, consumers = scope.producers, scope.consumers
+    seen: set[tuple[str | None, ...]] = set()
+    for node in scope.live_nodes():
+        read: list[str | None] = [node.op]
+        for name in node.inputs:
+            if name not in makers or makers[name].op == "Constant":
+                read.append(None)
+            elif len(consumers[name]) == 1:
+                break
+            else:
+                read.append(name)
+        else:
+            key = tuple(read)
+            if node.op != "Constant" and key in seen:
+                return True
+            seen.add(key)
+    return False
 
 
 repeated_nodes = Search(_repeated_nodes, "nothing is repeated")
