@@ -4,6 +4,7 @@ A record is made of parts; protobuf reads them, one behind the other, as one mes
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from surgeon.file.wire import write_varint
 
@@ -11,6 +12,9 @@ INPUT, OUTPUT, NAME, OP_TYPE, ATTRIBUTE, DOC_STRING, DOMAIN, METADATA = 1, 2, 3,
 KEY, VALUE = 1, 2
 LEN = 2
 FROM, RULE = "surgeon.from", "surgeon.rule"  # keys of a node's metadata: the nodes that it stands for, and who wrote it
+
+# Tag and length of short fields, by number and length: looked up, they are there sooner than made.
+_HEADS = [[bytes((number << 3 | LEN, size)) for size in range(0x80)] for number in range(METADATA + 1)]
 
 
 def node_record(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
@@ -36,17 +40,24 @@ def doc_record(doc_string: str) -> bytes:
 
 def metadata_record(key: str, value: str) -> bytes:
     """One entry of a node's metadata_props."""
-    return _field(METADATA, _text(KEY, key) + _text(VALUE, value))
+    return _field(METADATA, _key(key) + _text(VALUE, value))
+
+
+@cache
+def _key(key: str) -> bytes:
+    return _text(KEY, key)
 
 
 def _text(number: int, text: str) -> bytes:
-    return _field(number, text.encode())
+    body = text.encode()
+    size = len(body)
+    return _HEADS[number][size] + body if size < 0x80 else _field(number, body)
 
 
 def _field(number: int, body: bytes) -> bytes:
     size = len(body)
     if size < 0x80:
-        return bytes((number << 3 | LEN, size)) + body
+        return _HEADS[number][size] + body
     if size < 0x4000:
         return bytes((number << 3 | LEN, size & 0x7F | 0x80, size >> 7)) + body
     return bytes((number << 3 | LEN,)) + write_varint(size) + body

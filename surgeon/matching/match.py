@@ -13,7 +13,7 @@ from surgeon.matching.algebra import real
 from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
-from surgeon.matching.memory import End, Memory, Recorder, Remembered, Road
+from surgeon.matching.memory import End, Memory, Met, Recorder, Remembered, Road
 from surgeon.matching.pattern import Named, Pattern, Search, Var
 from surgeon.matching.roots import CLIMB_LIMIT, Climb, anchors, is_hopeless
 from surgeon.matching.sizes import SizesAsked, asked_sizes
@@ -222,16 +222,16 @@ class _Attempt:
 
     def _again(self, root: Node, name: str, memory: Memory) -> bool:
         """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
-        for earlier, names in memory.fitting(self.state, root, name):
+        for earlier, met in memory.fitting(self.state, root, name):
             self.known = earlier
-            return self._ends(earlier, names, name) or not earlier.found
+            return self._ends(earlier, met, name) or not earlier.found
         return False
 
-    def _ends(self, earlier: Remembered, names: list[str], name: str, is_quick: bool = False) -> bool:
+    def _ends(self, earlier: Remembered, met: Met, name: str, is_quick: bool = False) -> bool:
         """Whether what had the last word in an earlier search has it here, with other tensors."""
         for end in earlier.ends:
             self.template = end if is_quick else None
-            end.enter(self.state, names)
+            end.enter(self.state, met)
             if self.finish((name,)):
                 return True
         return False
@@ -242,8 +242,8 @@ class _Attempt:
         if root is None or root in tried:
             return
         name = root.outputs[0]
-        names = memory.fit(road.search, self.state, name)
-        if names is not None and self._ends(road.search, names, name, is_quick=True):
+        met = memory.fit(road.search, self.state, name)
+        if met is not None and self._ends(road.search, met, name, is_quick=True):
             tried.add(root)
 
     def finish(self, names: tuple[str, ...]) -> bool:

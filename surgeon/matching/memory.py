@@ -98,7 +98,7 @@ class _Makers(Mapping[str, Node]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class End:
-    """What had the last word: nodes by the place of a tensor that they make, bindings, and where the state has nodes.
+    """What had the last word: nodes by their place among those met, bindings, and where the state has nodes.
 
     A bound tensor is its place, several are a list of places, and any other value is as it is.
     """
@@ -107,12 +107,15 @@ class End:
     bound: tuple[tuple[str, Any], ...]
     made: tuple[tuple[int, int], ...]
 
-    def enter(self, state: State, names: list[str]) -> None:
-        """Put a state where the search was then.  names: the tensors by place."""
-        producers = state.producers
-        state.nodes = [producers[names[place]] for place in self.nodes]
-        state.made = {key: producers[names[place]] for key, place in self.made}
+    def enter(self, state: State, met: "Met") -> None:
+        """Put a state where the search was then.  met: what an attempt like it has before it."""
+        names, nodes = met
+        state.nodes = [nodes[place] for place in self.nodes]
+        state.made = {key: nodes[place] for key, place in self.made}
         state.bound = {key: _named(held, names) for key, held in self.bound}
+
+
+Met = tuple[list[str], list[Node]]  # tensors, and nodes that make some of them, in the order in which a search met them
 
 
 class Remembered(NamedTuple):
@@ -129,15 +132,16 @@ class Remembered(NamedTuple):
     ends: tuple[End, ...]
     found: bool
 
-    def fits(self, state: State, kinds: "Kinds", name: str) -> list[str] | None:
-        """The tensors by place where an attempt would be told the same, else None."""
-        names = ["", name]
+    def fits(self, state: State, kinds: "Kinds", name: str) -> Met | None:
+        """The tensors and nodes by place where an attempt would be told the same, else None."""
+        names, nodes = ["", name], list[Node]()
         producers, scalars, kind_of = state.producers, state.scalars, kinds.of
         for place, kind in self.makers:
             node = producers.get(names[place])
             if node is not None:
                 if kind_of(node) != kind:
                     return None
+                nodes.append(node)
                 names += node.inputs
                 names += node.outputs
             elif kind is not None:
@@ -152,7 +156,7 @@ class Remembered(NamedTuple):
                     return None
             elif _told(getattr(state, question)(asked)) != wanted:
                 return None
-        return names
+        return names, nodes
 
 
 class Kinds:
@@ -210,18 +214,18 @@ class Memory:
         sources = [producers.get(name) for name in root.inputs]
         return self._known.setdefault((root.op, *[None if node is None else node.op for node in sources]), [])
 
-    def fitting(self, state: State, root: Node, name: str) -> Iterator[tuple[Remembered, list[str]]]:
-        """The searches that would go the same way from an output of this node on, and the tensors by place."""
+    def fitting(self, state: State, root: Node, name: str) -> Iterator[tuple[Remembered, Met]]:
+        """The searches that would go the same way from an output of this node on, and what they would meet."""
         known = [] if self.is_off else self._like(root)
         for place, earlier in enumerate(known):
-            names = None if earlier is None else earlier.fits(state, self._kinds, name)
-            if earlier is not None and names is not None:
+            met = None if earlier is None else earlier.fits(state, self._kinds, name)
+            if earlier is not None and met is not None:
                 if place:  # what fits here is likely to fit next time
                     known.insert(0, known.pop(place))
-                yield earlier, names
+                yield earlier, met
                 return
 
-    def fit(self, earlier: Remembered, state: State, name: str) -> list[str] | None:
+    def fit(self, earlier: Remembered, state: State, name: str) -> Met | None:
         """As `Remembered.fits`."""
         return earlier.fits(state, self._kinds, name)
 
@@ -238,7 +242,7 @@ class Memory:
         """None where something in a search has no place."""
         names = ["", name]
         places = {"": 0, name: 1}
-        makers: dict[Node, int] = {}
+        makers, met = dict[Node, int](), 0
         kinds: list[tuple[int, int | None]] = []
         answers: list[tuple[str, int, Any]] = []
         for (question, tensor), answer in recorder.asked.items():
@@ -248,7 +252,8 @@ class Memory:
                 return None
             place = places[tensor]
             if isinstance(answer, Node):
-                makers.setdefault(answer, place)
+                makers.setdefault(answer, met)
+                met += 1
                 kinds.append((place, self._kinds.of(answer)))
                 for made in (*answer.inputs, *answer.outputs):
                     places.setdefault(made, len(names))

@@ -328,10 +328,8 @@ class Report(Displayed):
         """How often each rule fired at the sites that stand."""
         found = {name: self.count(name) for name in self.tails}
         found |= {rule: 0 for rules in self.selection.values() for rule in rules}
-        for site in self.sites:
-            for rule, fired in site.fired.items():
-                found[rule] = found.get(rule, 0) + fired
-        return found
+        fired = Counter(step.rule for site in self.sites for step in site.steps if not step.is_for_sizes)
+        return found | {rule: found.get(rule, 0) + times for rule, times in fired.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""

@@ -37,7 +37,7 @@ from surgeon.splicing.tables import (
     sweep,
 )
 
-_IS_ORIGINAL = attrgetter("original")
+_RECORD = attrgetter("record")
 NONE: Mapping[Node, Node] = MappingProxyType({})
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 
@@ -165,7 +165,7 @@ class Splicer:
         mould, scope, root = known[1], match.scope, match.root
         if mould is None or scope.bodies or self._redirectors or listed_in(scope, root.slot):
             return None
-        if not all(map(_IS_ORIGINAL, match.nodes)):
+        if any(map(_RECORD, match.nodes)):
             return None
         step = Step(rule, match, fragment, root)
         proto = root.proto

@@ -20,7 +20,7 @@ def captures(scope: Scope, node: Node) -> list[str]:
 
 
 def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
-    """Take the nodes of a match out of the scope; returns the tensors that they read from outside.
+    """Take the nodes of a match out of the scope; returns those of the tensors that they read that nobody reads now.
 
     kept: those of them whose tensors are made again, under the same names.
     """
@@ -36,10 +36,10 @@ def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
     scope._unmade |= inner
     inner.difference_update(outputs)
     read = [name for name in taken if name not in inner]
-    retire(scope, read)
+    loose = retire(scope, read)
     for name in {name for node in kept for name in node.outputs}.difference(outputs):
         _let_readers_go(scope, name)
-    return [name for name in dict.fromkeys(read) if name not in outputs]
+    return [name for name in loose if name not in outputs]
 
 
 def remove(scope: Scope, nodes: Iterable[Node]) -> None:
@@ -63,24 +63,25 @@ def _touch(scope: Scope, slot: int) -> None:
 
 
 def sweep(scope: Scope, node: Node) -> list[str]:
-    """Take a node out that nobody needs, and whose tensors no other takes the names of; returns what it read."""
+    """Take a node out that nobody needs, and whose tensors no other takes the names of.
+
+    Returns the tensors that it read and that nobody reads now.
+    """
     remove(scope, (node,))
     scope._unmade.update(node.outputs)
-    read = [item for item in node.inputs if item] + captures(scope, node)
-    retire(scope, read)
-    return read
+    return retire(scope, [item for item in node.inputs if item] + captures(scope, node))
 
 
-def retire(scope: Scope, names: Iterable[str]) -> None:
-    """Count one use of these tensors less."""
-    consumers, retired = scope._consumers, scope._retired
+def retire(scope: Scope, names: Iterable[str]) -> list[str]:
+    """Count one use of these tensors less; returns those that are left without any."""
+    loose: list[str] = []
     for name in names:
-        if name in consumers:
-            retired[name] = retired.get(name, 0) + 1
-        else:
-            home = scope.home(name)
-            if home is not None:
-                home._retired[name] = home._retired.get(name, 0) + 1
+        home = scope if name in scope._consumers else scope.home(name)
+        if home is not None:
+            uses = home._retired[name] = home._retired.get(name, 0) + 1
+            if uses >= len(home._consumers.get(name, ())):
+                loose.append(name)
+    return loose
 
 
 def _let_readers_go(scope: Scope, name: str) -> None:
