@@ -167,3 +167,14 @@ def test_a_weight_of_the_outer_scope_is_a_constant_in_a_body():
         return g.add(x, w)
 
     assert len(matches(model, pattern)) == 2
+
+
+def test_unread_nodes_in_order():
+    """Those whose outputs nobody reads and that are none of the graph's, also one whose outputs are all left out."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y) '
+        "{ a = Exp(x) y = Neg(x) b = Sin(a) c = Cos(x) d = Abs(c) }"
+    )
+    model.graph.node[3].output[0] = ""
+    model.graph.node[4].input[0] = "x"
+    assert [node.op for node in index_of(model).main.unread()] == ["Sin", "Cos", "Abs"]
