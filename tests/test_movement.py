@@ -1,5 +1,6 @@
 """What moves smoothly and what jumps, and what a shaken model shakes."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -128,6 +129,21 @@ def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
         assert not passes(20 * some)
         monkeypatch.setattr("surgeon.verdicts.moves._NEAR", 0.0)
         assert not passes(4.5 * some)
+
+
+def test_what_passes_and_is_blurred_is_given_few_turns():
+    """A search for rare jumps, which takes many runs, is for what does not pass."""
+    feeds = {"x": ((np.arange(256) + 0.5) * 0.1).astype(np.float32)}
+    with Reference(ROUNDED) as wide, Moves(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+        right, asked = wide.run(feeds)["y"], []
+
+        def blurred(moved):
+            asked.append(moved)
+            return replace(judge("y", right, right, right, moved), blurred=True)
+
+        assert moves.settle(blurred, "y", right, F32, feeds).ok
+        assert np.any(asked[-1].jumps)
+        assert len(asked) == 1 + TURNS
 
 
 def test_an_original_on_the_other_side_of_a_tie_is_not_in_doubt():
