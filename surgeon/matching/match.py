@@ -13,7 +13,7 @@ from surgeon.matching.algebra import real
 from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
-from surgeon.matching.memory import End, Memory, Met, Recorder, Remembered, Road
+from surgeon.matching.memory import Memory, Recorder, Remembered, Road
 from surgeon.matching.pattern import Named, Pattern, Search, Var
 from surgeon.matching.roots import CLIMB_LIMIT, Climb, anchors, is_hopeless
 from surgeon.matching.sizes import SizesAsked, asked_sizes
@@ -134,17 +134,16 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     starts = anchors(compiled, scope)
     if not starts:
         return
-    climb, memory = Climb(index, scope, compiled), Memory(compiled, index)
+    climb, memory, state = Climb(index, scope, compiled), Memory(compiled, index), State(index, scope)
     for anchor in starts:
         if not anchor.alive:
             continue
         if road is not None:
-            attempt = _Attempt(compiled, State(index, scope), accept, anchor)
-            attempt.take(road, memory, tried)
-            if attempt.found is not None:
+            found = _along(road, memory, state, compiled, accept, anchor, tried)
+            if found is not None:
                 climb.forget()
-                yield attempt.found
-                if anchor not in attempt.found.kept:
+                yield found
+                if anchor not in found.kept:
                     continue
         for root in reversed(climb.roots(anchor)):
             if not anchor.alive:
@@ -187,11 +186,33 @@ def _searched(index: Index, compiled: Compiled, search: Search, scope: Scope, ac
                 yield match
 
 
+def _along(
+    road: Road, memory: Memory, state: State, compiled: Compiled, accept: Accept | None, anchor: Node, tried: set[Node]
+) -> Match | None:
+    """The match where the road from one anchor leads from another; all that has the last word on a match has it here.
+
+    tried: roots, to which that of the match is added.
+    """
+    root = road.root(state.scope, anchor)
+    met = None if root is None or root in tried else memory.fit(road.search, state, root.outputs[0])
+    if root is None or met is None:
+        return None
+    for end in road.search.ends:
+        end.enter(state, met)
+        match, _, is_free = concluded(state, compiled, (root.outputs[0],))
+        match.template = end
+        is_whole = is_free and anchor in state.nodes and not swallowed(state, compiled, match.nodes)
+        if is_whole and (accept is None or accept(match)):
+            tried.add(root)
+            return match
+    return None
+
+
 class _Attempt:
     """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
     which only the garbage collector frees."""
 
-    __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed", "template")
+    __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed")
 
     def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
@@ -199,7 +220,6 @@ class _Attempt:
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
         self.known: Remembered | None = None  # the search that found it, or one before that was told the same
-        self.template: End | None = None  # what had the last word in the search whose quick road led here
 
     def run(self, root: Node, memory: Memory | None = None) -> None:
         """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
@@ -224,27 +244,12 @@ class _Attempt:
         """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
         for earlier, met in memory.fitting(self.state, root, name):
             self.known = earlier
-            return self._ends(earlier, met, name) or not earlier.found
+            for end in earlier.ends:
+                end.enter(self.state, met)
+                if self.finish((name,)):
+                    return True
+            return not earlier.found
         return False
-
-    def _ends(self, earlier: Remembered, met: Met, name: str, is_quick: bool = False) -> bool:
-        """Whether what had the last word in an earlier search has it here, with other tensors."""
-        for end in earlier.ends:
-            self.template = end if is_quick else None
-            end.enter(self.state, met)
-            if self.finish((name,)):
-                return True
-        return False
-
-    def take(self, road: Road, memory: Memory, tried: set[Node]) -> None:
-        """Try the quick road from the anchor; what comes of it has the last words of any match."""
-        root = None if self.anchor is None else road.root(self.state.scope, self.anchor)
-        if root is None or root in tried:
-            return
-        name = root.outputs[0]
-        met = memory.fit(road.search, self.state, name)
-        if met is not None and self._ends(road.search, met, name, is_quick=True):
-            tried.add(root)
 
     def finish(self, names: tuple[str, ...]) -> bool:
         """All outputs so far are matched: go on to the next, or have the last word."""
@@ -264,7 +269,6 @@ class _Attempt:
             return False
         if len(names) > 1 and comes_back(state, compiled, match.nodes, names, passed):
             return False
-        match.template = self.template
         if self.accept is not None and not self.accept(match):
             return False
         self.found = match

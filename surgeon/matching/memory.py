@@ -135,11 +135,12 @@ class Remembered(NamedTuple):
     def fits(self, state: State, kinds: "Kinds", name: str) -> Met | None:
         """The tensors and nodes by place where an attempt would be told the same, else None."""
         names, nodes = ["", name], list[Node]()
-        producers, scalars, kind_of = state.producers, state.scalars, kinds.of
+        producers, scalars, bare, kind_of = state.producers, state.scalars, kinds.bare, kinds.of
         for place, kind in self.makers:
             node = producers.get(names[place])
             if node is not None:
-                if kind_of(node) != kind:
+                known = bare.get((node.op, len(node.inputs), len(node.outputs), id(node.scope)))
+                if kind != (kind_of(node) if known is None else known):
                     return None
                 nodes.append(node)
                 names += node.inputs
@@ -160,17 +161,20 @@ class Remembered(NamedTuple):
 
 
 class Kinds:
-    """What an attempt can see of a node, but for its tensors, as a number: its op, what it says, and how many."""
+    """What an attempt can see of a node, but for its tensors, as a number: its op, what it says, and how many.
+
+    bare: the numbers of ops whose nodes say nothing, which are most nodes of a model, by op, inputs, outputs and scope.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
-        self._bare: dict[tuple[str, int, int, int], int] = {}  # of ops whose nodes say nothing: most nodes of a model
+        self.bare: dict[tuple[str, int, int, int], int] = {}
         self._other: dict[Node, int] = {}
 
     def of(self, node: Node) -> int:
         """The number of a node."""
         key = node.op, len(node.inputs), len(node.outputs), id(node.scope)
-        found = self._bare.get(key)
+        found = self.bare.get(key)
         if found is None:
             found = self._other.get(node)
         if found is None:
@@ -178,7 +182,7 @@ class Kinds:
             said = () if is_bare else _said_by(node)
             found = self._numbers.setdefault((*key[:3], said), len(self._numbers))
             if is_bare:
-                self._bare[key] = found
+                self.bare[key] = found
             else:
                 self._other[node] = found
         return found

@@ -104,7 +104,7 @@ def silent_rules(report: Report) -> frozenset[str]:
 
 def _rules_that_wrote(report: Report) -> frozenset[str]:
     """Those that fired, rolled back or not."""
-    return frozenset(rule for site in (*report.sites, *report.rolled_back) for rule in site.rules)
+    return frozenset(step.rule for site in (*report.sites, *report.rolled_back) for step in site.steps)
 
 
 def grouped(misses: Iterator[Mismatch] | Sequence[Mismatch]) -> list[Group]:
