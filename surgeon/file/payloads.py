@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import onnx
 from google.protobuf.message import Message as ProtoMessage
 
@@ -77,8 +78,8 @@ def tensors_in(message: Message, least: int) -> Iterator[Message]:
             if records and sum(records.ends) - sum(records.starts) > least:
                 yield from tensors_in(message.child(field, 0), least)
         else:
-            spans = zip(records.starts, records.ends, strict=True)
-            for index in [i for i, (start, end) in enumerate(spans) if end - start > least]:
+            sizes = np.subtract(records.ends, records.starts)
+            for index in np.flatnonzero(sizes > least).tolist():
                 yield from tensors_in(message.child(field, index), least)
 
 
