@@ -66,7 +66,8 @@ def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:
 
 def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     proto, where = scope.proto, scope.address
-    dead = (scope._unmade | scope._dropped_initializers).difference(scope.producers)
+    dead = scope._unmade.difference(scope.producers)
+    dead.update(scope._dropped_initializers.difference(scope.producers))
     if dead:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
         patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
