@@ -303,8 +303,20 @@ def scan(data: Buffer, frames: Sequence[MessageSpan], schema: MessageSchema) -> 
                     continue  # unknown to ONNX
                 records = found.setdefault(number, Records())
                 slot = slots[tag] = (records.starts.append, records.ends.append)
-            slot[0](start)
-            slot[1](at)
+            add_start, add_end = slot
+            add_start(start)
+            add_end(at)
+            is_short = tag & 7 == LEN and tag < 0x80
+            while is_short and at + 2 < end and data[at] == tag:  # what follows is mostly of its kind
+                start, length, body = at, data[at + 1], at + 2
+                if length > 0x7F:
+                    high = data[body]
+                    if high > 0x7F:
+                        break
+                    length, body = length + (high << 7) - 0x80, body + 1
+                add_start(start)
+                at = body + length
+                add_end(at)
         if at != end:
             raise WireError(start, "a record that runs past the end of its message")
     return found
