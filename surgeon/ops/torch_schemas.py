@@ -48,6 +48,8 @@ SCALAR_TYPES: ScalarTypes = MappingProxyType(
 
 # How an argument that is no tensor is written as an attribute; a Scalar is INT or FLOAT by its value.
 _ATTRIBUTES = {"int": "INT", "bool": "INT", "float": "FLOAT", "str": "STRING", "ScalarType": "INT", "Scalar": "NUMBER"}
+# What says where and how a tensor lies, and nothing of its numbers: a placeholder leaves it out.
+_BESIDE = ("Device", "Layout", "MemoryFormat", "Generator", "Stream")
 _ALIAS = re.compile(r"\([a-z*|! ]*(?: -> [a-z*| ]*)?\)")  # (a!), (a -> *): what aliases what says nothing here
 _TYPE = re.compile(r"(?P<base>[\w.]+(?:\(.*\))?|\(.*\))(?P<marks>(?:\?|\[\d*\])*)$")
 _SCHEMA = re.compile(r"\s*(?P<ns>\w+)::(?P<name>\w+)(?:\.(?P<overload>\w+))?\s*\((?P<rest>.*)$", re.DOTALL)
@@ -92,11 +94,15 @@ class Argument:
     def attribute(self) -> str | None:
         """How a placeholder writes it: INT, FLOAT, STRING, INTS, FLOATS, STRINGS, or NUMBER(S): INT or FLOAT by value.
 
-        None for tensors, which are inputs, and for what a placeholder leaves out: Device, Layout, MemoryFormat,
-        Generator and all that ONNX has no attribute for.
+        None for tensors, which are inputs, for what a placeholder leaves out, and for what ONNX has no attribute for.
         """
         kind = _ATTRIBUTES.get(self.base)
         return kind and kind + "S" * self.is_list
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether a placeholder does without it: a device, a layout, a memory format, a generator."""
+        return self.base in _BESIDE
 
 
 @dataclass(frozen=True, slots=True)

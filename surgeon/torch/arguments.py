@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -65,15 +66,10 @@ def examples(
     tensor does not have.
     """
     args, kwargs = _apart(args, kwargs)
-    arguments = _bound(module, args, kwargs)
+    arguments = bound(module, args, kwargs)
     kwargs = {name: kwargs[name] for name in sorted(kwargs, key=list(arguments).index)}  # as `forward` has them
-    tensors = tuple(
-        (name, leaf)
-        for name, value in arguments.items()
-        for leaf in pytree.tree_leaves(value)
-        if isinstance(leaf, torch.Tensor)
-    )
-    own = _names(tensors)
+    tensors = tensors_of(arguments)
+    own = tensor_names(tensors)
     if input_names is not None and len(input_names) != len(own):
         raise UsageError(
             f"There are {len(input_names)} input names for {len(own)} tensors among the arguments; give one for each, "
@@ -81,7 +77,7 @@ def examples(
         )
     names = tuple(input_names or own)
     by_name = _by_name(free or {}, arguments)
-    return Examples(args, kwargs, arguments, tensors, names, _free(by_name, tensors, own, names))
+    return Examples(args, kwargs, arguments, tensors, names, _free(by_name, arguments, tensors, own, names))
 
 
 def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -98,25 +94,56 @@ def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, .
     return made
 
 
-def _bound(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    signature = inspect.signature(module.forward)
+def bound(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the names that `forward`, or a function, gives them.
+
+    Raises UsageError for those that it does not take, and for arrays of numpy.
+    """
+    signature = _signature(module)
     try:
-        bound = signature.bind(*args, **kwargs)
+        given = signature.bind(*args, **kwargs)
     except TypeError as error:
+        name = f"{type(module).__name__}.forward" if isinstance(module, torch.nn.Module) else str(module.__name__)
         raise UsageError(
-            f"{type(module).__name__}.forward{signature} does not take these arguments ({error}); give them as a tuple."
+            f"{name}{signature} does not take these arguments ({error}); give them as a tuple."
         ) from error
     found: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
+    for name, value in given.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
             found.update(value)
         else:
             found[name] = value
+    for name, value in found.items():
+        if any(isinstance(leaf, (np.ndarray, np.generic)) for leaf in pytree.tree_leaves(value)):
+            raise UsageError(f"The argument {name!r} is of numpy, and modules take tensors; give torch.as_tensor of it.")
     return found
 
 
-def _names(tensors: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
+def _signature(module: Any) -> inspect.Signature:
+    """What `forward` takes; Python does not know that of a module of TorchScript, whose schema tells it."""
+    if not isinstance(module, torch.jit.ScriptModule):
+        return inspect.signature(module.forward if isinstance(module, torch.nn.Module) else module)
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    return inspect.Signature(
+        [
+            inspect.Parameter(item.name, kind, default=item.default_value if item.has_default_value() else empty)
+            for item in module.forward.schema.arguments[1:]
+        ]
+    )
+
+
+def tensors_of(arguments: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Each tensor among the arguments, with the one that it stands in."""
+    return tuple(
+        (name, leaf)
+        for name, value in arguments.items()
+        for leaf in pytree.tree_leaves(value)
+        if isinstance(leaf, torch.Tensor)
+    )
+
+
+def tensor_names(tensors: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     """One name for each tensor: that of its argument, with a number where the argument holds several."""
     owners = [name for name, _ in tensors]
     seen: dict[str, int] = {}
@@ -140,19 +167,36 @@ def _by_name(free: Mapping[str, Any] | Sequence[Any], arguments: Mapping[str, An
 
 
 def _free(
-    given: Mapping[str, Any], tensors: Sequence[tuple[str, Any]], own: Sequence[str], names: Sequence[str]
+    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    tensors: Sequence[tuple[str, Any]],
+    own: Sequence[str],
+    names: Sequence[str],
 ) -> tuple[dict[int, str], ...]:
     found: list[dict[int, str]] = [{} for _ in tensors]
     for key, spec in given.items():
         places = [place for place, (name, _) in enumerate(tensors) if key in (name, own[place], names[place])]
         if not places:
             raise UsageError(f"dynamic_shapes names {key!r}, which is no input; the inputs are {', '.join(names)}.")
-        specs = spec if isinstance(spec, (list, tuple)) and len(places) > 1 else [spec] * len(places)
+        specs = _each(arguments[key], spec) if key in arguments else [spec]
         if len(specs) != len(places):
             raise UsageError(f"dynamic_shapes gives {len(specs)} shapes for the {len(places)} tensors of {key!r}.")
         for place, one in zip(places, specs, strict=True):
             found[place] = _axes(key, one, tensors[place][1].dim())
     return tuple(found)
+
+
+def _each(value: Any, spec: Any) -> list[Any]:
+    """What is said of each tensor in a value: of all alike, in a list, or in a tree like the value."""
+    if isinstance(value, torch.Tensor):
+        return [spec]
+    if isinstance(value, Mapping) and isinstance(spec, Mapping) and spec.keys() <= value.keys():
+        return [one for name, item in value.items() for one in _each(item, spec.get(name))]
+    count = sum(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))
+    is_tree = isinstance(spec, (list, tuple)) and all(one is None or not isinstance(one, str | int) for one in spec)
+    if is_tree and isinstance(value, (list, tuple)) and len(spec) == len(value):
+        return [one for item, own in zip(value, spec, strict=True) for one in _each(item, own)]
+    return list(spec) if isinstance(spec, (list, tuple)) and count > 1 else [spec] * count
 
 
 def _axes(key: str, spec: Any, rank: int) -> dict[int, str]:

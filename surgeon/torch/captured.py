@@ -15,6 +15,7 @@ from surgeon.errors import UsageError
 from surgeon.torch.dynamo import silence
 from surgeon.torch.exporting import lock
 from surgeon.torch.mappings import DYNAMO, decompositions, opsets_of, registry_at, torchscript_opsets
+from surgeon.torch.scoped import buffers_kept
 from surgeon.torch.torchscript import symbolics
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -111,7 +112,7 @@ def by_torchscript(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
     if kwargs:
         module, args = _Positional(module, args, kwargs), (*args, *kwargs.values())
     try:
-        with lock, warnings.catch_warnings():
+        with lock, buffers_kept(module), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             utils._setup_trace_module_map(module, False)
             graph, _ = utils.unconvertible_ops(module, tuple(args), opset_version=opset)

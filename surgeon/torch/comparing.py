@@ -1,6 +1,6 @@
 """A module of torch and a model, run on the same arguments and held against each other output by output."""
 
-import inspect
+import contextlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,9 @@ from surgeon.file.model import Model
 from surgeon.listing import counted
 from surgeon.running.oracles import open_oracle
 from surgeon.running.runtime import Session, SessionError, require_libraries
+from surgeon.torch.arguments import bound, tensor_names, tensors_of
 from surgeon.torch.arrays import copied, leaves, to_numpy
+from surgeon.torch.scoped import buffers_kept
 from surgeon.verdicts.compare import dtype_name, require_tolerances
 
 ONNX_RUNTIME = "ONNX Runtime"
@@ -148,7 +150,8 @@ def compare(
     args = (args,) if isinstance(args, torch.Tensor) else args
     source, skeleton = _opened(model)
     feeds = _feeds(module, args, kwargs or {}, skeleton)
-    with torch.no_grad():
+    kept = buffers_kept(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
+    with kept, torch.no_grad():
         expected = leaves(module(*copied(tuple(args)), **copied(dict(kwargs or {}))), "What the module returns")
     engine, found = _run(source, feeds, libraries)
     names = [one.name for one in skeleton.graph.output]
@@ -207,7 +210,7 @@ def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: M
     held = {one.name for one in model.graph.initializer}
     wanted = [one.name for one in model.graph.input if one.name not in held]
     by_name = _by_name(module, args, kwargs)
-    if all(isinstance(by_name.get(name), torch.Tensor) for name in wanted):
+    if by_name.keys() >= set(wanted):
         return {name: to_numpy(by_name[name]) for name in wanted}
     given = [leaf for leaf in _pytree.tree_leaves([list(args), dict(kwargs)]) if isinstance(leaf, torch.Tensor)]
     if len(given) != len(wanted):
@@ -219,12 +222,12 @@ def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: M
 
 
 def _by_name(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the names that `forward` gives them."""
-    function = module.forward if isinstance(module, torch.nn.Module) else module
+    """The tensors by the names that `forward` gives them, as `export` names the inputs."""
     try:
-        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
-    except (TypeError, ValueError):  # torch says what is wrong when it is called
+        tensors = tensors_of(bound(module, args, kwargs))
+    except ValueError:  # a function of C++: nobody knows its names
         return {}
+    return dict(zip(tensor_names(tensors), (tensor for _, tensor in tensors), strict=True))
 
 
 def _gap(name: str, torchs: np.ndarray, models: np.ndarray, rtol: float | None, atol: float | None) -> OutputGap:

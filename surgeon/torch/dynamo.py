@@ -19,6 +19,7 @@ from surgeon.torch.signature import MARK, STAND_IN, BoundCall
 
 LOWEST, NEWEST = 17, 25
 OWN = 18  # the lowest that the exporter has functions for; asked for less it says nothing and writes this
+_TOLD_BY_THE_ERROR = ("torch._subclasses.fake_tensor", "torch.export._trace")
 _ALL_TYPES = [
     f"tensor({one})"
     for one in (
@@ -36,9 +37,11 @@ def opsets() -> tuple[int, int]:
 def export(module: Any, plan: ExportPlan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
     """Export with a translation for every overload of the plan.  options: as `torch.onnx.export` takes them."""
     args, kwargs = plan.inputs.args, dict(plan.inputs.kwargs)
+    if args and isinstance(args[-1], dict) and not kwargs:
+        args = (*args, {})  # the exporter takes a dict at the end for the keywords
     table = {op: _translation(plan, op) for op in plan.schemas}
     # It remarks on its progress, and on what it cannot say of a translation's parameters.
-    with silence("torch.onnx", "onnxscript", "onnx_ir"):
+    with silence("torch.onnx", "onnxscript", "onnx_ir"), silence(*_TOLD_BY_THE_ERROR, level=logging.CRITICAL):
         program = torch.onnx.export(
             module,
             args,
@@ -93,7 +96,7 @@ def _translation(plan: ExportPlan, op: Any) -> Callable[..., Any]:
 
     def translate(*args: Any, **kwargs: Any) -> Any:
         one, call = plan.sorted_call(op, args, kwargs, lambda value: isinstance(value, onnx_ir.Value))
-        mark = plan.note(op)
+        mark = plan.note(op, call)
         beside = next((value for value in call.inputs if isinstance(value, onnx_ir.Value)), None)
         inputs = [_input(value, beside) for value in call.inputs]
         schema = _op_schema(one.op, call, outputs)

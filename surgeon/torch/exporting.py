@@ -14,7 +14,7 @@ import onnx
 import torch
 
 from surgeon.errors import NO_TEMPORARY, ExportError, SurgeonError, UsageError, lacks_temporary
-from surgeon.listing import like
+from surgeon.listing import counted, like
 from surgeon.torch import dynamo, registering, torchscript
 from surgeon.torch.arguments import Examples, examples
 from surgeon.torch.finishing import finish
@@ -22,7 +22,7 @@ from surgeon.torch.mappings import require_exporter
 from surgeon.torch.placeholders import Named, Placeholder, require_able
 from surgeon.torch.placeholders import placeholders as sorted_placeholders
 from surgeon.torch.plan import ExportPlan
-from surgeon.torch.scoped import as_operators
+from surgeon.torch.scoped import as_operators, buffers_kept
 
 Exporter = Literal["dynamo", "torchscript"]
 LARGE = 1_900_000_000  # bytes; a protobuf ends at 2 GiB
@@ -217,7 +217,8 @@ def export(
     The module is left as it is, also when the export fails; exports run one at a time.
 
     Args:
-        module: what to export, in the mode that it is in.
+        module: what to export: by dynamo in the mode that it is in, by torchscript as for evaluation, so call its
+            `eval()` first.  A module of TorchScript is taken by torchscript alone.
         args: example arguments of `forward`, in order; a single tensor needs no tuple.
         path: the file to write, None for none.
         kwargs: further arguments of `forward`, by name.
@@ -231,7 +232,8 @@ def export(
         opset: of ai.onnx; None: the exporter's own.
         version: of the placeholders' domains.
         dynamic_shapes: sizes that are free, {"x": {0: "batch"}}, by argument of `forward` or by input name, or
-            ({0: "batch"},) in the order of the arguments.
+            ({0: "batch"},) in the order of the arguments; of an argument that holds several tensors for all alike, or
+            in a tree like it.
         input_names: of the model's inputs, in order; as `forward` calls them by default.
         output_names: of the model's outputs, in order.
 
@@ -249,10 +251,9 @@ def export(
         <exported out.onnx: opset 20 by torchscript, placeholders: aten::gelu ×1>
     """
     _require(module, exporter, opset, version)
-    if path is not None and not Path(os.fspath(path)).parent.is_dir():
-        raise UsageError(
-            f"There is no directory {Path(os.fspath(path)).parent}; make it, or write the model elsewhere."
-        )
+    _require_path(path)
+    _require_names("input_names", input_names)
+    _require_names("output_names", output_names)
     args = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     asked = sorted_placeholders(placeholders)
     registered = registering.registrations(asked)
@@ -263,7 +264,7 @@ def export(
     plan = ExportPlan(everything, version, inputs)
     with lock:
         try:
-            with as_operators(plan, module, args, kwargs or {}):
+            with buffers_kept(module), as_operators(plan, module, args, kwargs or {}):
                 model = _write(module, plan, exporter, opset, input_names, output_names)
         except Exception as error:  # exporters raise anything; it is kept as the cause
             told = complaint(error, exporter, type(module).__name__)
@@ -273,6 +274,11 @@ def export(
         counts = finish(model, plan)
         written = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
         _require_opset(opset, written, exporter)
+        if len(output_names or ()) > len(model.graph.output):
+            raise UsageError(
+                f"There are {len(output_names or ())} output names, and {type(module).__name__} returns "
+                f"{counted(len(model.graph.output), 'tensor')}; give a name for each."
+            )
         require_effect(asked, plan, module, exporter)
     model, left = registering.replace(model, registered, plan, counts, written)
     model, saved = _saved(model, path)
@@ -303,8 +309,38 @@ def _require(module: Any, exporter: str, opset: int | None, version: int) -> Non
             f"An nn.Module is exported, and this is {type(module).__name__}; wrap it in a module's forward."
         )
     require_exporter(exporter, opset)
+    if exporter == "dynamo" and isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            f"{type(module).__name__} is a module of TorchScript, which the dynamo exporter does not take; use "
+            "exporter='torchscript', or export the module that it was made of."
+        )
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise UsageError(f"The version of a domain is a number from 1 on, not {version!r}.")
+
+
+def _require_path(path: Any) -> None:
+    """Raise UsageError where no file can be written."""
+    if path is None:
+        return
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"The path of the model is {path!r}; give one as text, or None to write none.")
+    where = Path(os.fspath(path))
+    if where.is_dir():
+        raise UsageError(f"{where} is a directory; give the path of a file in it.")
+    if not where.parent.is_dir():
+        raise UsageError(f"There is no directory {where.parent}; make it, or write the model elsewhere.")
+
+
+def _require_names(which: str, names: Any) -> None:
+    """Raise UsageError for names that are no list of texts, each once."""
+    if names is None:
+        return
+    is_listed = isinstance(names, Iterable) and not isinstance(names, str)
+    if not is_listed or not all(isinstance(name, str) and name for name in names):
+        raise UsageError(f"{which} is {names!r}; give a list of names, such as ['x', 'y'].")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise UsageError(f"{which} has {twice!r} more than once; give each a name of its own.")
 
 
 def _require_opset(asked: int | None, written: int, exporter: str) -> None:

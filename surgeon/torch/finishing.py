@@ -61,9 +61,12 @@ def _infer(model: onnx.ModelProto) -> None:
 def _asked(model: onnx.ModelProto, inputs: Examples) -> dict[str, str]:
     """What the exporter calls each size -> what it was to be called."""
     renamed: dict[str, str] = {}
-    written = {info.name: info for info in model.graph.input}
-    for name, axes in zip(inputs.names, inputs.free, strict=True):
-        dims = _dims(written.get(name))
+    by_name = {info.name: info for info in model.graph.input}
+    written = [by_name.get(name) for name in inputs.names]
+    if None in written and len(by_name) == len(written):  # dynamo has names of its own for what containers hold
+        written = list(by_name.values())
+    for info, name, axes in zip(written, inputs.names, inputs.free, strict=True):
+        dims = _dims(info)
         for axis, wanted in axes.items():
             if axis >= len(dims):
                 continue
@@ -123,8 +126,9 @@ def finish(model: onnx.ModelProto, plan: ExportPlan) -> Counter[str]:
 
 
 def _put_right(node: onnx.NodeProto, written: WrittenCall) -> None:
-    """The node's own domain and name, no marks, and attributes in the order of the operator's schema."""
+    """The node's own domain and name, no marks, all inputs, and attributes in the order of the operator's schema."""
     node.domain, node.op_type = written.placeholder.domain, written.placeholder.op
+    node.input.extend([""] * (written.inputs - len(node.input)))  # exporters drop empty ones at the end
     order = {item.name: place for place, item in enumerate(written.schema.arguments)}
     items = sorted(
         (item for item in node.attribute if item.name != MARK),

@@ -120,7 +120,8 @@ def _fits(item: Argument, value: Any) -> bool:
         return item.is_optional or not item.is_tensor
     if item.is_tensor:
         return item.is_list == isinstance(value, list)
-    return isinstance(value, (np.ndarray, np.generic)) and (item.is_list or value.size == 1)
+    is_plain = isinstance(value, (np.ndarray, np.generic)) and (item.is_list or value.size == 1)
+    return is_plain and (item.base == "str") is (value.dtype.kind in "OSU")
 
 
 def _placed(item: Argument, value: Any) -> Any:

@@ -32,9 +32,10 @@ def require_exporter(exporter: str, opset: int | None) -> None:
         raise UsageError(f"There is no exporter {exporter!r}; choose one of {', '.join(OPSETS)}.")
     opsets = OPSETS[exporter]
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in opsets):
-        other = " or exporter='torchscript'" if exporter == DYNAMO and opset < opsets[0] else ""
+        is_low = isinstance(opset, int) and opset < opsets[0]
+        other = " or exporter='torchscript'" if exporter == DYNAMO and is_low else ""
         raise UsageError(
-            f"The {exporter} exporter writes opsets {opsets[0]} to {opsets[-1]}, not {opset}; "
+            f"The {exporter} exporter writes opsets {opsets[0]} to {opsets[-1]}, not {opset!r}; "
             f"ask for one of these{other}."
         )
 

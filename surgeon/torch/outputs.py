@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from surgeon.ops.torch_schemas import Argument, TorchSchema
 from surgeon.torch.arguments import Examples
 from surgeon.torch.arrays import torch_dtype
+from surgeon.torch.placeholders import has_own_fake
 
 
 def set_types(
@@ -25,13 +26,13 @@ def set_types(
     """Give each output of a node its dtype and its shape.
 
     They were seen in the trace.  Where an input has a size that is free, the trace does not tell which sizes of the
-    outputs are, and the fake kernel runs on symbols instead; the shapes are returned then, for the exporter forgets
-    some.  values: arguments by name, tensors as values of the graph.
+    outputs are, nor which hang on data, and the fake kernel runs on symbols instead; the shapes are returned then, for
+    the exporter forgets some.  values: arguments by name, tensors as values of the graph.
     """
     traced = [one.type() for one in g.original_node.outputs()]
     tensors = [one for one in values.values() if _is_value(one)]
     tensors += [one for some in values.values() if isinstance(some, list) for one in some if _is_value(one)]
-    if not any(_is_free(_symbols(one.type())) for one in tensors):
+    if not any(_is_free(_symbols(one.type())) for one in tensors) and not _may_hang_on_data(op):
         for value, kind in zip(outputs, traced, strict=True):
             value.setType(kind)
         return []
@@ -47,6 +48,11 @@ def set_types(
         if axis < len(symbols)
     }
     return [[names.get(size) if (size or 0) < 0 else size for size in shape or ()] for shape in shapes]
+
+
+def _may_hang_on_data(op: Any) -> bool:
+    """Whether how many elements an operator gives may hang on its data: by its tag, or where a user's fake tells it."""
+    return torch.Tag.dynamic_output_shape in op.tags or has_own_fake(op)
 
 
 def _is_value(one: Any) -> bool:
@@ -83,7 +89,7 @@ class _Symbolic:
         with self.mode:
             for place, item in enumerate(schema.arguments):
                 value = self._value(item, values[item.name], place)
-                if value is not None and item.name in taken:
+                if item.name in taken and (value is not None or not item.has_default):
                     given[item.name] = value
             results = op(**given)
         return [self._shape(one) for one in (results if isinstance(results, (tuple, list)) else (results,))]

@@ -172,10 +172,14 @@ def require_able(one: Placeholder) -> None:
 def has_fake(op: Any) -> bool:
     """Whether torch can tell the shapes and dtypes that an overload returns without running it."""
     computed = torch._C._dispatch_has_computed_kernel_for_dispatch_key
-    key = op.name()
+    if has_own_fake(op) or op._schema.name in OPDEFS:
+        return has_own_fake(op)
+    return any(computed(op.name(), where) for where in ("Meta", "CompositeImplicitAutograd"))
+
+
+def has_own_fake(op: Any) -> bool:
+    """Whether somebody has registered a fake kernel with torch.library for an overload."""
     custom = OPDEFS.get(op._schema.name)
     if custom is not None:
         return custom._abstract_fn is not None
-    if torch._library.simple_registry.singleton.find(key).fake_impl.kernel is not None:
-        return True
-    return any(computed(key, where) for where in ("Meta", "CompositeImplicitAutograd"))
+    return torch._library.simple_registry.singleton.find(op.name()).fake_impl.kernel is not None

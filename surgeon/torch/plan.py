@@ -19,12 +19,13 @@ from surgeon.torch.signature import BoundCall, bind, merges, sort
 class WrittenCall:
     """A call that became a node.
 
-    schema: by which its arguments were sorted.  outputs: how many it has.  shapes: of each output, where the exporter
-    may forget them: numbers, names of free sizes, and None for what is neither.
+    schema: by which its arguments were sorted.  inputs, outputs: how many it has.  shapes: of each output, where the
+    exporter may forget them: numbers, names of free sizes, and None for what is neither.
     """
 
     placeholder: Placeholder
     schema: TorchSchema
+    inputs: int
     outputs: int
     shapes: list[list[int | str | None]] = field(default_factory=list)
 
@@ -65,10 +66,10 @@ class ExportPlan:
         numbers = {mine.name for mine, theirs in pairs if mine.is_tensor != theirs.is_tensor}
         return numbers | {"self"} if numbers else set()
 
-    def note(self, op: Any) -> int:
+    def note(self, op: Any, call: BoundCall) -> int:
         """Keep a call of an overload, and number it."""
         one, schema = self.schemas[op]
-        self.written.append(WrittenCall(one, schema, max(len(op._schema.returns), 1)))
+        self.written.append(WrittenCall(one, schema, len(call.inputs), max(len(op._schema.returns), 1)))
         return len(self.written) - 1
 
     @property

@@ -100,11 +100,35 @@ def _run(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
     copied = pytree.tree_map(copy, (tuple(args), dict(kwargs)))
     try:
         module.eval()
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with buffers_kept(module), torch.no_grad(), torch.random.fork_rng(devices=[]):
             module(*copied[0], **copied[1])
     finally:
         for one in training:
             one.training = True
+
+
+def stamp(tensor: torch.Tensor) -> int | None:
+    """What changes with each write into a tensor; None where torch does not count them."""
+    return None if tensor.is_inference() else tensor._version
+
+
+@contextlib.contextmanager
+def buffers_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Put the buffers back that are written into, or replaced, inside the block: exporters run the module."""
+    before = [
+        (part, name, buffer, stamp(buffer), buffer.clone())
+        for part in module.modules()
+        for name, buffer in part.named_buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        for part, name, buffer, count, value in before:
+            if isinstance(part._buffers, dict):  # of TorchScript they stay the same tensors
+                part._buffers[name] = buffer
+            if stamp(buffer) != count:
+                with torch.no_grad():
+                    buffer.copy_(value)
 
 
 @contextlib.contextmanager
@@ -113,9 +137,11 @@ def _patched(classes: Sequence[Placeholder], sites: _Sites, plan: ExportPlan | N
     before: list[tuple[Any, str, Any]] = []
     try:
         for one in classes:
-            name = "apply" if one.is_function else "forward"
-            before.append((one.cls, name, one.cls.__dict__.get(name)))
-            setattr(one.cls, name, (_apply if one.is_function else _forward)(one, sites, plan))
+            stand_ins = {"apply": _apply, "forward": _aliased} if one.is_function else {"forward": _forward}
+            made = {name: make(one, sites, plan) for name, make in stand_ins.items()}
+            for name, stand_in in made.items():
+                before.append((one.cls, name, one.cls.__dict__.get(name)))
+                setattr(one.cls, name, stand_in)
         yield
     finally:
         for cls, name, old in reversed(before):
@@ -142,6 +168,23 @@ def _apply(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
     return classmethod(apply)
 
 
+def _aliased(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
+    """What stands for a Function's `forward`, which is met where somebody has kept `f = Function.apply` before."""
+    cls: Any = one.cls
+    own = cls.forward
+    signature = call_signature(cls)
+    has_context = _has_context(cls)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if _is_within() or (has_context and getattr(type(args[0]), "_forward_cls", cls) is not cls):
+            return own(*args, **kwargs)
+        named = signature.bind(*args[has_context:], **kwargs).arguments
+        return _call(one, None, named, lambda: own(*args, **kwargs), sites, plan)
+
+    forward.__signature__ = inspect.signature(own)  # type: ignore[attr-defined]  # the op's kernel reads it
+    return staticmethod(forward)
+
+
 def _forward(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
     """What stands for a module class's `forward`."""
     cls: Any = one.cls
@@ -166,7 +209,15 @@ def _call(
     slots = tuple(_slots(named))
     site = sites.of(one, owner, slots, tree)
     if plan is None:
+        read = {slot.name: leaf for leaf, slot in zip(leaves, slots, strict=True) if isinstance(leaf, torch.Tensor)}
+        before = {name: stamp(leaf) for name, leaf in read.items()}
         results = _inside(run)
+        changed = next((name for name, leaf in read.items() if stamp(leaf) != before[name]), None)
+        if changed is not None:
+            raise ExportError(
+                f"{one.label} changes its argument {changed!r} in place, and a node cannot; let it work on a copy "
+                f"({changed}.clone()) and return that."
+            )
         if site is None:
             kinds = pytree.tree_map(lambda leaf: True if isinstance(leaf, torch.Tensor) else _Fixed(leaf), results)
             sites.found.append(_Site(one, owner, slots, tree, kinds))
@@ -203,6 +254,12 @@ def _define(library: Any, site: _Site, number: int) -> None:
             plain += "_"
         taken.add(plain)
         inputs.append(f"Tensor {plain}")
+    packed = next((kept for kept in _packed(site.owner)), None)
+    if packed is not None:
+        raise ExportError(
+            f"{one.label} keeps its weights in {packed}, which is no tensor, so that the node would lose them; export "
+            "the module before it is quantised."
+        )
     count = sum(leaf is True for leaf in pytree.tree_leaves(site.returned))
     if not count:
         raise ExportError(f"{one.label} returns no tensor, so it cannot be one node; name what it calls instead.")
@@ -259,15 +316,26 @@ def call_signature(cls: Any) -> inspect.Signature:
     """What `Function.apply` and a module take: the parameters of `forward`, without the context and without self."""
     signature = inspect.signature(cls.forward)
     parameters = list(signature.parameters.values())
-    keeps_all = (
-        issubclass(cls, torch.autograd.Function) and cls.setup_context is not torch.autograd.Function.setup_context
-    )
-    return signature.replace(parameters=parameters if keeps_all else parameters[1:])
+    return signature.replace(parameters=parameters[1:] if _has_context(cls) else parameters)
+
+
+def _has_context(cls: Any) -> bool:
+    """Whether `forward` takes something before the arguments: a context, or self."""
+    is_function = issubclass(cls, torch.autograd.Function)
+    return not is_function or cls.setup_context is torch.autograd.Function.setup_context
 
 
 def _state(owner: Any) -> dict[str, Any]:
     """Parameters and buffers of a module by name; nothing of a Function."""
     return {} if owner is None else {**dict(owner.named_parameters()), **dict(owner.named_buffers())}
+
+
+def _packed(owner: Any) -> Iterator[str]:
+    """The attributes of a module and its parts that hold an object of torch's C++, as quantised modules do."""
+    for path, part in owner.named_modules() if owner is not None else ():
+        for name, value in vars(part).items():
+            if isinstance(value, torch.ScriptObject):
+                yield f"{path}.{name}" if path else name
 
 
 def _slots(named: Mapping[str, Any]) -> Iterator[_Slot]:

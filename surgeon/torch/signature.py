@@ -2,10 +2,11 @@
 
     aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)  ->  inputs self, other; attribute alpha
 
-A tensor that is None is an empty input (trailing ones are dropped); an attribute that is None is left out; defaults are
-written out.  A dtype is written as onnx.TensorProto has it.
+A tensor that is None is an empty input (trailing ones are dropped, but where a list of tensors could not be told from
+them); an attribute that is None is left out; defaults are written out.  A dtype is written as onnx.TensorProto has it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from surgeon.ops.torch_schemas import SCALAR_TYPES, Argument, TorchSchema
 
 MARK = "surgeon_call"  # which call a node stands for while an export runs; taken away afterwards
 STAND_IN = "placeholder"  # the domain of placeholders while an export runs: torch minds some that users want
+MOST = 3.4028234663852886e38  # the largest float32
 KINDS = {"INT": int, "FLOAT": float, "STRING": str}
 
 
@@ -48,11 +50,13 @@ def default_of(argument: Argument) -> Any:
 def sort(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> BoundCall:
     """Sort the values of a call.
 
-    is_tensor: says of a value whether the graph computes it.  Raises UsageError where it computes an attribute, or
-    where a list of tensors stands beside another one, so that the inputs could not be told apart.
+    is_tensor: says of a value whether the graph computes it.  Raises UsageError where it computes an attribute, for
+    what no attribute holds, and where a list of tensors stands beside another one, so that the inputs could not be told
+    apart.
     """
     inputs: list[Any] = []
     attributes: dict[str, tuple[str, Any]] = {}
+    has_list = any(item.is_list for item in schema.tensors)
     if sum(item.is_list for item in schema.tensors) > 1:
         raise UsageError(
             f"{schema.full} takes several lists of tensors, which the inputs of one node cannot tell apart; give it to "
@@ -69,9 +73,26 @@ def sort(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> Boun
                     "known at export; make it a plain number, or leave its dimension static."
                 )
             attributes[item.name] = attribute(item, value)
-    while inputs and inputs[-1] is None:
+            if not _is_held(attributes[item.name]):
+                raise UsageError(
+                    f"The argument {item.name!r} of {schema.full} is {value!r}, and an attribute holds float32, of "
+                    f"which {MOST:.4g} is the largest; give a smaller number, or a tensor."
+                )
+        elif not item.is_left_out and value is not None and value != item.default:
+            raise UsageError(
+                f"The argument {item.name!r} of {schema.full} is of type {item.type}, for which ONNX has no attribute, "
+                "so that the node would lose it; name a module class that calls it, or give it as tensors and numbers."
+            )
+    while inputs and inputs[-1] is None and not has_list:
         inputs.pop()
     return BoundCall(tuple(inputs), attributes)
+
+
+def _is_held(made: tuple[str, Any]) -> bool:
+    """Whether an attribute holds its number: one of float32 makes infinity of what is larger."""
+    kind, value = made
+    ones = value if isinstance(value, list) else [value]
+    return not kind.startswith("FLOAT") or all(abs(one) <= MOST for one in ones if math.isfinite(one))
 
 
 def attribute(argument: Argument, value: Any) -> tuple[str, Any]:

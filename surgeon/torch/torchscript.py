@@ -33,23 +33,29 @@ def opsets() -> tuple[int, int]:
 def export(module: torch.nn.Module, plan: ExportPlan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
     """Export with a symbolic for every operator of the plan.  options: as `torch.onnx.export` takes them."""
     opset = opset or USUAL
-    tensors = tuple(tensor for _, tensor in plan.inputs.tensors)
     with (
         tempfile.TemporaryDirectory() as folder,
-        _of_tensors(module, plan.inputs),
+        _of_tensors(module, plan.inputs) as args,
         _symbolics(plan, opset),
         _calls_apart(plan),
+        _unlogged(),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.onnx"
-        torch.onnx.export(module, tensors, str(path), dynamo=False, opset_version=opset, **options)
+        torch.onnx.export(module, args, str(path), dynamo=False, opset_version=opset, **options)
         return onnx.load(str(path))
 
 
 @contextlib.contextmanager
-def _of_tensors(module: torch.nn.Module, inputs: Examples) -> Iterator[None]:
-    """Let the module take its tensors one by one: the exporter knows neither keywords nor much else than tensors."""
+def _of_tensors(module: torch.nn.Module, inputs: Examples) -> Iterator[tuple[Any, ...]]:
+    """Let the module take its tensors one by one, and yield them: the exporter knows neither keywords nor much else.
+
+    One of TorchScript is no Python, and takes its arguments as they are.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        yield (*inputs.args, *inputs.kwargs.values())
+        return
     own = module.forward
 
     def forward(*tensors: Any) -> Any:
@@ -59,7 +65,7 @@ def _of_tensors(module: torch.nn.Module, inputs: Examples) -> Iterator[None]:
     had = "forward" in vars(module)
     object.__setattr__(module, "forward", forward)
     try:
-        yield
+        yield tuple(tensor for _, tensor in inputs.tensors)
     finally:
         if had:
             object.__setattr__(module, "forward", own)
@@ -80,10 +86,9 @@ def symbolics() -> Any:
 
 def met(module: torch.nn.Module, inputs: Examples) -> set[str]:
     """The operators that the exporter meets: tracing goes deeper into some than a program of torch.export."""
-    tensors = tuple(tensor for _, tensor in inputs.tensors)
-    with _of_tensors(module, inputs), warnings.catch_warnings():
+    with _of_tensors(module, inputs) as args, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = torch.jit._get_trace_graph(module, tensors)[0]
+        graph = torch.jit._get_trace_graph(module, args)[0]
     torch._C._jit_pass_inline(graph)
     return {node.kind() for node in graph.nodes() if not node.kind().startswith("prim::")}
 
@@ -129,6 +134,17 @@ def _calls_apart(plan: ExportPlan) -> Iterator[None]:
         torch._C._jit_pass_cse = merge
 
 
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep the exporter from printing graphs where it fails: it means to, but asks wrongly whether it shall."""
+    switch = torch._C._jit_set_onnx_log_enabled
+    torch._C._jit_set_onnx_log_enabled = lambda enabled: None
+    try:
+        yield
+    finally:
+        torch._C._jit_set_onnx_log_enabled = switch
+
+
 def _symbolic(plan: ExportPlan, ops: list[Any], mapped: Callable[..., Any] | None) -> Callable[..., Any]:
     """What the exporter calls for each call of the operator, whichever overload it is.
 
@@ -156,7 +172,7 @@ def _symbolic(plan: ExportPlan, ops: list[Any], mapped: Callable[..., Any] | Non
             lambda value: isinstance(value, torch._C.Value),
         )
         outputs = max(len(op._schema.returns), 1)
-        mark = plan.note(op)
+        mark = plan.note(op, call)
         inputs = [_input(g, value) for value in call.inputs]
         attributes = {
             f"{name}_{SUFFIX[kind.removesuffix('S')]}": value for name, (kind, value) in call.attributes.items()
@@ -187,7 +203,7 @@ def _fits(item: Argument, value: Any) -> bool:
     if not isinstance(value, torch._C.Value):
         return True
     if value.node().mustBeNone():
-        return item.is_optional or item.base in ("Device", "Layout", "MemoryFormat", "Generator")
+        return item.is_optional or item.is_left_out
     is_list = bool(value.node().kind() == "prim::ListConstruct")
     if item.is_tensor:
         return item.is_list == is_list
@@ -219,7 +235,7 @@ def _read(item: Argument, value: Any, schema: TorchSchema) -> Any:
     if item.is_tensor:
         return value if elements is None else [_read_tensor(one) for one in elements]
     if item.attribute is None:
-        return None
+        return None if item.is_left_out else value
     plain = [_plain(one) for one in elements] if elements is not None else _plain(value)
     if item.is_list and not isinstance(plain, list) and not isinstance(plain, torch._C.Value):
         plain = [plain]
