@@ -11,6 +11,7 @@
 The same in Python: `surgeon.declare_plugin("MyPlugin", inputs={...}, ...)`.
 """
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,20 @@ from surgeon.ops.attributes import dtype_number, type_string
 SUFFIX = ".toml"
 VERSION = "plugin_version"  # the attribute of a node that says which version of a plugin it wants, "1" without it
 _FIELD = re.compile(r"(?P<kind>int|float|string|weights)(?P<many>\[(?P<length>\d*)\])?")
-_KEYS = ("version", "namespace", "inputs", "outputs", "fields", "shapes")
-_SIZE, _NAME = re.compile(r"[\w*+/%().,-]+"), re.compile(r"[A-Za-z_]\w*")
+_MEANT = {
+    "version": '"1"',
+    "namespace": '"mine"',
+    "inputs": '{ x = "float32" }',
+    "outputs": '{ y = "x" }',
+    "fields": '{ alpha = "float" }',
+    "shapes": '{ x = "n c", y = "n c" }',
+}
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = frozenset(("min", "max", "floor"))
+# What the arithmetic of a size is made of, as Python reads it.
+_QUOTIENTS = (ast.Div, ast.FloorDiv, ast.Mod)
+_SIGNS = (ast.Add, ast.Sub, ast.Mult, ast.USub, *_QUOTIENTS)
+_PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Load, ast.Constant, *_SIGNS)
 
 
 class Port(NamedTuple):
@@ -135,12 +147,15 @@ def load_plugins(path: Path | str) -> None:
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"The plugins of '{path}' cannot be read ({error}): mend the file.") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"The plugins of '{path}' cannot be read ({why}): mend the file, or the path.") from None
     for name, table in tables.items():
-        known = isinstance(table, dict) and not set(table) - set(_KEYS)
-        if not known or not all(_is_told(key, value) for key, value in table.items()):
-            wanted = ", ".join(_KEYS)
-            raise UsageError(f"'{path}' says something else of {name!r} than {wanted}: give these as texts.")
+        if not isinstance(table, dict) or set(table) - set(_MEANT):
+            raise UsageError(f"'{path}' says something else of {name!r} than {', '.join(_MEANT)}: give these alone.")
+        wrong = next((key for key, value in table.items() if not _is_told(key, value)), None)
+        if wrong is not None:
+            meant = f"{wrong} = {_MEANT[wrong]}"
+            raise UsageError(f"'{path}' says {wrong} of {name!r} as {table[wrong]!r}; write it in texts, as {meant}.")
         declare_plugin(name, **table)
 
 
@@ -163,6 +178,18 @@ def _is_told(key: str, value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
+def _is_size(text: str) -> bool:
+    """Whether a text is a whole number, a name, or sums, products and quotients of such."""
+    try:
+        parts = list(ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError):
+        return False
+    numbers = [part.value for part in parts if isinstance(part, ast.Constant)]
+    quotients = [part for part in parts if isinstance(part, ast.BinOp) and isinstance(part.op, _QUOTIENTS)]
+    by_zero = any(isinstance(part.right, ast.Constant) and not part.right.value for part in quotients)
+    return not by_zero and all(isinstance(part, _PARTS) for part in parts) and all(type(one) is int for one in numbers)
+
+
 def _shapes(
     given: Mapping[str, str], inputs: Sequence[Port], outputs: Sequence[Port], fields: Mapping[str, Field]
 ) -> dict[str, tuple[str, ...]]:
@@ -170,7 +197,7 @@ def _shapes(
     found: dict[str, tuple[str, ...]] = {}
     for name, told in given.items():
         found[name.removesuffix("?")] = tuple(told.split())
-        if not all(map(_SIZE.fullmatch, told.split())):
+        if not all(map(_is_size, told.split())):
             raise ValueError(f"{told!r} are no sizes; write them with spaces between, as in 'n c 2*h 2*w'")
     known = {name for port in inputs for size in found.get(port.name, ()) for name in _NAME.findall(size)}
     known |= {name for name, one in fields.items() if one.kind == "int" and one.length == 1} | _FUNCTIONS

@@ -151,8 +151,9 @@ def test_the_parser_sees_what_stands_behind_a_plugin_of_known_shapes():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[A]\nversion = 1\n", "says something else of 'A' than version, namespace, inputs, outputs, fields"),
-        ("[A]\nkind = 'x'\n", "says something else of 'A'"),
+        ("[A]\nversion = 1\n", "says version of 'A' as 1; write it in texts, as version = \"1\""),
+        ("[A]\ninputs = 'x'\n", "says inputs of 'A' as 'x'; write it in texts, as inputs = { x = \"float32\" }"),
+        ("[A]\nkind = 'x'\n", "says something else of 'A' than version, namespace, inputs, outputs, fields"),
         ("[A]\nfields = { a = 'number' }\n", "'number' is no kind of field"),
         ("[A]\ninputs = { a = 'float33' }\n", "The plugin 'A' cannot be declared: 'float33'"),
         ("[A]\nshapes = { x = 'n' }\n", "it has no input or output 'x' whose shape could be told"),
@@ -160,6 +161,10 @@ def test_the_parser_sees_what_stands_behind_a_plugin_of_known_shapes():
         (
             "[A]\ninputs = { x = 'any' }\noutputs = { y = 'x' }\nshapes = { x = 'n', y = 'n 2*m' }\n",
             "the size 'm' of 'y' is that of no input and of no field",
+        ),
+        *(
+            (f"[A]\ninputs = {{x = 'any'}}\noutputs = {{y = 'x'}}\nshapes = {{x = 'n', y = '{size}'}}\n", "are no sizes")
+            for size in ("2**", "(n", "n/0", "n%0", "1.5*n", "2**9999", "n,1", "n<2")
         ),
         ("[A\n", "cannot be read"),
         ("A = 3\n", "says something else of 'A'"),
@@ -179,6 +184,14 @@ def test_a_bad_table_is_one_sentence(tmp_path, text, words):
     [
         (["--target", "tensorrt", "--plugin", "scaled"], "'scaled' names no plugin; write it as mylib::op=MyPlugin:1"),
         (["--plugin", "mylib::scaled=Scaled"], "Plugins are TensorRT's, and the target is ort"),
+        (
+            ["--target", "tensorrt", "--plugin", "mylib::scaled=Scaled,factor=alpha,mode=alpha"],
+            "Two attributes would be the field alpha of Scaled",
+        ),
+        (
+            ["--target", "tensorrt", "--plugin", "mylib::scaled=Scaled,factor=plugin_version"],
+            "No attribute makes plugin_version of Scaled; give the version behind the name, as in Scaled:2",
+        ),
     ],
 )
 def test_a_plugin_that_is_named_wrongly_is_one_sentence(files, arguments, words):
@@ -272,3 +285,51 @@ def test_the_rule_writes_what_the_placeholder_has():
 def test_what_is_no_name_is_told():
     with pytest.raises(surgeon.UsageError, match="A plugin has the name that a node calls it, as a string, not 5"):
         surgeon.declare_plugin(5)
+
+
+def rewritten(model, *told, **options):
+    return surgeon.rewrite(model, surgeon.plugin_rule(*told, **options), target="tensorrt", check="none")
+
+
+def test_no_attribute_is_lost_under_another_one_s_name():
+    """`factor` would have been `mode`, which the node has too."""
+    _, report = rewritten(placeholder(), "mylib::scaled", "Nobodys", fields={"factor": "mode"})
+    assert not report.sites
+    assert "two of the node's attributes would be the field mode" in report.misses[0].reason
+    made, _ = rewritten(placeholder(), "mylib::scaled", "Nobodys", fields={"factor": "mode", "mode": "factor"})
+    told = {item.name: onnx.helper.get_attribute_value(item) for item in made.graph.node[0].attribute}
+    assert (told["mode"], told["factor"]) == (2.0, b"fast")
+
+
+def test_the_newest_version_declared_is_written():
+    """Not the one that was declared first."""
+    for version in ("1", "3", "10", "9"):
+        surgeon.declare_plugin("Mine", version=version)
+        made, _ = rewritten(placeholder(), "mylib::scaled", "Mine")
+        (written,) = [item.s for item in made.graph.node[0].attribute if item.name == "plugin_version"]
+        assert written.decode() == {"9": "10"}.get(version, version)
+
+
+def test_an_op_of_onnx_may_become_a_plugin():
+    """ai.onnx::Relu is Relu."""
+    made, _ = rewritten(placeholder("y = Relu(x)"), "ai.onnx::Relu", "MyRelu")
+    assert [node.op_type for node in made.graph.node] == ["MyRelu"]
+
+
+def test_the_hint_of_another_name_is_given_for_attributes_alone():
+    surgeon.declare_plugin("Two", inputs={"a": "any", "b": "any"}, outputs={"c": "any"})
+    _, report = rewritten(placeholder("y = mylib.scaled(x)"), "mylib::scaled", "Two")
+    assert "Two has 2 inputs" in report.misses[0].reason
+    assert "attribute=field" not in report.misses[0].reason
+
+
+def test_an_integer_beyond_32_bits_is_told():
+    """TensorRT's parser cuts it."""
+    surgeon.declare_plugin("Long", inputs={"a": "any"}, outputs={"c": "any"}, fields={"n": "int", "m": "int[]"})
+    for fields, number in (("n = 2147483648, m = [1]", 2147483648), ("n = 1, m = [1, -9223372036854775808]", -(2**63))):
+        model = parse(
+            '<ir_version: 9, opset_import: ["" : 17, "trt.plugins" : 1]> g (float[2, 4] x) => (float[2, 4] y) '
+            f"{{ y = trt.plugins.Long<{fields}>(x) }}"
+        )
+        reasons = [one.reason for one in surgeon.check(model, "tensorrt", load=False)]
+        assert any(f"is {number}, and TensorRT hands plugins integers of 32 bits" in reason for reason in reasons)

@@ -1,6 +1,7 @@
 """A placeholder that becomes a TensorRT plugin: the rule for one that the user names."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,13 +10,13 @@ from onnx import AttributeProto, helper
 from surgeon.errors import UsageError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Scope
+from surgeon.indexing.scope import Scope, qualified
 from surgeon.matching.match import Match
 from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
-from surgeon.plugins import own_plugins
+from surgeon.plugins import VERSION, own_plugins
 from surgeon.rules.rule import Rule, rule
-from surgeon.targets.tensorrt_plugins import DOMAIN, check_plugin
+from surgeon.targets.tensorrt_plugins import DOMAIN, NAMESPACE, check_plugin
 
 _SPEC = re.compile(r"(?P<op>[^=]+::[^=]+)=(?P<plugin>[^:,=]+)(?::(?P<version>[^:,=]+))?(?P<fields>(?:,[^,=]+=[^,=]+)*)")
 
@@ -36,16 +37,22 @@ def plugin_rule(
     Returns:
         The rule, for the target tensorrt, named "plugin mylib::op".
 
+    Raises:
+        UsageError: two attributes for one field, or one for what `version` says.
+
     Examples:
         >>> import surgeon
         >>> surgeon.plugin_rule("mylib::scale", "MyScale", fields={"factor": "alpha"}).name
         'plugin mylib::scale'
     """
     names = dict(fields or {})
+    _require_fields(plugin, names)
+    domain, _, base = op.rpartition("::")
+    wanted = qualified("" if domain == "ai.onnx" else domain, base)
 
     def nodes_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Nodes of the placeholder."""
-        for node in [node for node in scope.by_op.get(op, ()) if node.alive]:
+        for node in [node for node in scope.by_op.get(wanted, ()) if node.alive]:
             outputs = tuple(filter(None, node.outputs))
             if outputs:
                 places = [name != "" for name in node.inputs]
@@ -61,6 +68,7 @@ def plugin_rule(
             field = AttributeProto()
             field.CopyFrom(item)
             field.name = names.get(item.name, item.name)
+            require(field.name not in attributes, f"two of the node's attributes would be the field {field.name}")
             attributes[field.name] = field
         lost = [name for name in names if name not in {item.name for item in node.attribute}]
         require(not lost, f"the node has no attribute {', '.join(lost)}")
@@ -68,7 +76,8 @@ def plugin_rule(
         planned = helper.make_node(plugin, list(node.input), list(node.output), domain=DOMAIN, **own)
         planned.attribute.extend(attributes.values())
         for complaint in check_plugin(planned, lambda _: None):
-            require(False, f"{complaint.rstrip('.')} (an attribute of another name is given as attribute=field)")
+            hint = " (an attribute of another name is given as attribute=field)" * ("attribute" in complaint)
+            require(False, f"{complaint.rstrip('.')}{hint}")
         made = g.emit(DOMAIN, plugin, inputs, attributes | own, len(node.output))
         return [tensor for tensor, name in zip(made, node.output, strict=True) if name]
 
@@ -94,9 +103,20 @@ def plugin_rules(specs: Sequence[str]) -> list[Rule]:
     return made
 
 
+def _require_fields(plugin: str, names: Mapping[str, str]) -> None:
+    """Raise UsageError for fields that would be written twice."""
+    told = next((name for name in names.values() if name in (VERSION, NAMESPACE)), None)
+    if told is not None:
+        raise UsageError(f"No attribute makes {told} of {plugin}; give the version behind the name, as in {plugin}:2.")
+    twice = next((name for name, count in Counter(names.values()).items() if count > 1), None)
+    if twice is not None:
+        raise UsageError(f"Two attributes would be the field {twice} of {plugin}; give each a field of its own.")
+
+
 def _version(plugin: str) -> str:
     """The newest version that was declared, "1" where none was."""
-    return max((one.version for one in own_plugins() if one.name == plugin), key=len, default="1")
+    known = (one.version for one in own_plugins() if one.name == plugin)
+    return max(known, key=lambda version: (len(version), version), default="1")
 
 
 def _namespace(plugin: str, version: str | None) -> str:

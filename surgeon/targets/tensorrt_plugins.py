@@ -24,6 +24,7 @@ DOMAIN = "trt.plugins"
 DOMAINS = frozenset((DOMAIN, "TRT"))  # some exporters write the second
 ALIKE = 0.85  # how like one of TensorRT's a name must be to be taken for a slip of the pen
 NAMESPACE, SHAPE_INPUTS = "plugin_namespace", "tensorrt_plugin_shape_input_indices"
+INT32 = 2**31
 _ONE = {"int": AttributeProto.INT, "float": AttributeProto.FLOAT, "string": AttributeProto.STRING}
 _MANY = {"int": AttributeProto.INTS, "float": AttributeProto.FLOATS, "weights": AttributeProto.TENSOR}
 
@@ -184,6 +185,9 @@ def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[
         yield f"The attribute '{spec.name}' of {found.name} must be {words(wanted)}, not {words(item.type)}."
     elif spec.length > 1 and item.type == AttributeProto.INTS and len(item.ints) != spec.length:
         yield f"The attribute '{spec.name}' of {found.name} has {spec.length} numbers and here {len(item.ints)}."
+    elif any(not -INT32 <= one < INT32 for one in (item.i, *item.ints)):
+        one = next(one for one in (item.i, *item.ints) if not -INT32 <= one < INT32)
+        yield f"The attribute '{spec.name}' of {found.name} is {one}, and TensorRT hands plugins integers of 32 bits."
     elif spec.allowed and item.type == AttributeProto.INT and item.i not in spec.allowed:
         choices = " or ".join(map(str, spec.allowed))
         yield f"The attribute '{spec.name}' of {found.name} is {item.i}; it may be {choices}."

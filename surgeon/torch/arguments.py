@@ -116,7 +116,7 @@ def bound(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
             found[name] = value
     for name, value in found.items():
         if any(isinstance(leaf, (np.ndarray, np.generic)) for leaf in pytree.tree_leaves(value)):
-            raise UsageError(f"The argument {name!r} is of numpy, and modules take tensors; give torch.as_tensor of it.")
+            raise UsageError(f"The argument {name!r} is of numpy, and modules take tensors; give torch.as_tensor(it).")
     return found
 
 
