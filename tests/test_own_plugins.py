@@ -163,7 +163,7 @@ def test_the_parser_sees_what_stands_behind_a_plugin_of_known_shapes():
             "the size 'm' of 'y' is that of no input and of no field",
         ),
         *(
-            (f"[A]\ninputs = {{x = 'any'}}\noutputs = {{y = 'x'}}\nshapes = {{x = 'n', y = '{size}'}}\n", "are no sizes")
+            (f"[A]\ninputs = {{x = 'any'}}\noutputs = {{y = 'x'}}\nshapes = {{x = 'n', y = '{size}'}}\n", "no sizes")
             for size in ("2**", "(n", "n/0", "n%0", "1.5*n", "2**9999", "n,1", "n<2")
         ),
         ("[A\n", "cannot be read"),

@@ -200,6 +200,32 @@ def test_inputs_of_a_dtype_that_it_has_not_are_named():
     assert reasons(found) == [("", "the input 'x' is uint32, and TensorRT has no tensors of uint32")]
 
 
+def test_what_is_left_out_is_not_told_for_the_model():
+    """Behind a Cast to a dtype that it has not, nothing is fed in its place: no input of the model is of that dtype."""
+    found = surgeon.check(model("a = Cast<to = 12>(x)  y = Cast<to = 1>(a)"), "tensorrt")
+    assert reasons(found) == [("ai.onnx::Cast", "TensorRT has no tensors of uint32")]
+    assert not found.runtime.is_whole
+
+
+def test_what_no_choice_of_sizes_mends_is_not_told_to_be_a_matter_of_sizes():
+    """There is none to choose, and the builder's own words say nothing."""
+    head = "(float[1, 10, 4] x, float[1, 2, 10] s) => (int64[k, 3] y) <int64 m = {5}>"
+    (told,) = surgeon.check(model("y = NonMaxSuppression(x, s, m)", head), "tensorrt", build=True)
+    assert (told.kind, told.reason, told.helps) == ("build", "TensorRT has no kernel for it on this GPU", [])
+
+
+def test_that_no_engine_was_built_is_said():
+    """A plugin that TensorRT-RTX does not bring stands in the way, which is no fault of the model."""
+    left = '{ y = trt.plugins.Mine(x) }'
+    known = {"inputs": {"x": "float32"}, "outputs": {"y": "x"}}
+    surgeon.declare_plugin("Mine", **known)
+    made = parse(f'<ir_version: 9, opset_import: ["": 17, "trt.plugins": 1]> g (float[2] x) => (float[2] y) {left}')
+    (told,) = surgeon.check(made, "tensorrt", build=True)
+    assert told.reason.endswith("does not have what was left out (trt.plugins::Mine)")
+    assert told.helps[0].startswith("give the library of the plugin's creators (--custom-ops LIB)")
+    assert not surgeon.check(made, "tensorrt")
+
+
 def test_a_build_needs_no_gpu_and_tells_its_sizes(tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(model("y = Relu(x)", "(float[batch, 4] x) => (float[batch, 4] y)"), path)

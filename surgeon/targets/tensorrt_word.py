@@ -4,26 +4,28 @@ The parser says which nodes it refuses; the tables say why in words of their own
 plugins, which the parser knows where their library is loaded, and for nodes that it would take for others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Kind, RuntimeWord, place_of
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.schemas import type_string
 from surgeon.targets.examination import Examination
-from surgeon.targets.tensorrt_checks import Complaint, TensorrtSupport
+from surgeon.targets.tensorrt_checks import TAKEN, Complaint, TensorrtSupport
 from surgeon.targets.tensorrt_ops import tensorrt_version
 from surgeon.tensorrt.library import installed
 from surgeon.tensorrt.words import DECIDES, ENDS, FIXED_RANK, NO_IMPORTER, said_of_sizes
 
 if TYPE_CHECKING:
-    from surgeon.tensorrt.asking import Objection
+    from surgeon.tensorrt.asking import Hearing, Objection
     from surgeon.tensorrt.served import Dims, Made
 
 # What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
 OF_BUILDER = ("Attention",)
 SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
+WITH_PLUGINS = "give the library of the plugin's creators (--custom-ops LIB), or ask full TensorRT (--trt tensorrt)"
 HOLD = "make it a constant: surgeon edit IN OUT --hold INPUT=VALUE"
 FIX = "fix the size that is 1: surgeon edit IN OUT --dim NAME=1"
 SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
@@ -61,7 +63,11 @@ def examine(asked: Examination) -> None:
     said = asking.of(asked.index.model, aside, behind)
     if not said.engine:
         of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
-    _merge(asked, support, said.faults, nodes, of_tables)
+    _merge(asked, support, said, nodes, of_tables)
+    if request.device is not None and apart and not said.engine:
+        ops = ", ".join(sorted({spelled(node) for node in apart}))
+        reason = f"no engine is built, as {library.title} does not have what was left out ({ops})"
+        asked.found.add("build", "", reason, helps=[WITH_PLUGINS], stops=False)
     for objection in said.untold:
         node = nodes.get(-1 if objection.node is None else objection.node)
         if node is not None:
@@ -117,7 +123,7 @@ def _outputs(asked: Examination, node: Node) -> "Made | None":
     for name in filter(None, node.outputs):
         facts = asked.shapes.facts(node.scope, name)
         dtype = facts.dtype or asked.dtypes.of(node.scope, name)
-        if not dtype or facts.shape is None:
+        if type_string(dtype)[7:-1] not in TAKEN or facts.shape is None:  # a network takes no such input
             return None
         made.append((name, dtype, [size if isinstance(size, int) else str(size) for size in facts.shape]))
     return made
@@ -126,11 +132,12 @@ def _outputs(asked: Examination, node: Node) -> "Made | None":
 def _merge(
     asked: Examination,
     support: TensorrtSupport,
-    faults: Sequence["Objection"],
+    said: "Hearing",
     nodes: dict[int, Node],
     of_tables: set[Node],
 ) -> None:
     """Note the parser's faults in the words of the tables, where these have some."""
+    faults, has_sizes = said.faults, bool(said.sizes)
     refused = {nodes[one.node]: one for one in faults if one.node in nodes}
     for complaint in support.complaints:
         if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
@@ -145,24 +152,26 @@ def _merge(
             replace(advice, kind="kernel", stops=True).note(asked.found)
         else:
             kind: Kind = "build" if fault.stage == "build" else "restriction"
-            asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=_helps(fault))
+            helps = _helps(fault, has_sizes)
+            asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=helps)
     unplaced = [fault for fault in faults if fault.node not in nodes]
     if unplaced:
         _note_ends(asked, support)
     for fault in unplaced:
         if fault.stage == "build":
-            asked.found.add("build", "", fault.reason, helps=_helps(fault))
+            asked.found.add("build", "", fault.reason, helps=_helps(fault, has_sizes))
         elif fault.reason != ENDS or not support.ends:
             asked.found.add("load", "", fault.reason)
 
 
-def _helps(fault: "Objection") -> list[str]:
+def _helps(fault: "Objection", has_sizes: bool) -> list[str]:
+    """What helps with what the builder does not take.  has_sizes: whether there are free ones to choose."""
     if fault.stage != "build":
         return []
     if DECIDES in fault.reason:
         return [HOLD]
     fixed = [FIX] if FIXED_RANK in fault.reason else []
-    return [*fixed, SIZES] if said_of_sizes(fault.reason) else fixed
+    return [*fixed, SIZES] if has_sizes and said_of_sizes(fault.reason) else fixed
 
 
 def _note_ends(asked: Examination, support: TensorrtSupport) -> None:

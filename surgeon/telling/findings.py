@@ -14,7 +14,7 @@ def runtime_lines(runtime: RuntimeWord, target: str) -> Iterator[str]:
         yield f"{target} is told {runtime.silence}."
         return
     part = "" if runtime.is_whole else "; it could not look behind all that it refuses"
-    yield f"As {runtime.title} reads it: {runtime.layers:,} layers{part}."
+    yield f"As {runtime.title} reads it: {runtime.layers:,} layer{'s' * (runtime.layers != 1)}{part}."
     if runtime.engine:
         sizes = ", ".join(f"{name}={':'.join(map(str, dict.fromkeys(ends)))}" for name, ends in runtime.sizes.items())
         told = f" with {sizes}" if sizes else ""

@@ -25,6 +25,7 @@ _KNOWN = (
         re.compile(r"Ax(?:is|es) input must resolve|axis is not a constant"),
         "TensorRT wants the axes to be known when the network is built",
     ),
+    (re.compile(r"layerImpls\.empty\(\)|no runners that implement"), "TensorRT has no kernel for it on this GPU"),
     (re.compile(r"doesn't support mo\w+ than (\d+) outputs"), r"TensorRT gives the first \1 of its outputs only"),
     (
         re.compile(r"is a shape tensor and must have type.*?Type is (\w+)"),
