@@ -232,6 +232,17 @@ def test_limits_of_the_ops_that_tensorrt_reads(body, opset, words):
     assert any(words in reason for reason in told) if words else not told
 
 
+def test_branches_of_two_ranks_are_told_as_that():
+    """Not as two outputs of one name, whose new names would mend nothing."""
+    body = (
+        "y = If(c) <then_branch = t () => (float[1, 4] p) { p = Unsqueeze(x, first) }, "
+        "else_branch = e () => (float[4] p) { p = Neg(x) }>"
+    )
+    made = model(body, "(bool c, float[4] x) => (float y) <int64[1] first = {0}>")
+    told = [one.reason for one in surgeon.check(made, "tensorrt", load=False) if one.kind == "restriction"]
+    assert told == ["TensorRT wants both branches to give one rank, and they give 2 and 1 axes"]
+
+
 def test_tensorrt_goes_by_the_name_of_an_op():
     """Two ops of com.microsoft are read as others; a function with the name of an op is never looked at."""
     more = ', "com.microsoft" : 1, "mine" : 1'

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from onnx import ValueInfoProto
+
 from surgeon.diagnosis.limits import Limit, NodeFacts
 from surgeon.ops.records import TRAINED, WITH_BODIES, named
 from surgeon.targets.tensorrt_ops import READ_RIGHT
@@ -243,8 +245,19 @@ def _tensor_scatter(site: NodeFacts) -> Found:
         yield "TensorRT scatters in the mode linear only", ""
 
 
+def _has_shape(value: ValueInfoProto) -> bool:
+    return value.type.tensor_type.HasField("shape")
+
+
 def _if(site: NodeFacts) -> Found:
-    names = [[value.name for value in item.g.output] for item in site.node.proto.attribute if item.HasField("g")]
+    branches = [item.g.output for item in site.node.proto.attribute if item.HasField("g")]
+    for one, other in zip(*branches, strict=False) if len(branches) == 2 else ():
+        ranks = [len(value.type.tensor_type.shape.dim) for value in (one, other) if _has_shape(value)]
+        if len(set(ranks)) > 1:
+            told = f"TensorRT wants both branches to give one rank, and they give {ranks[0]} and {ranks[1]} axes"
+            yield told, "reshape the result of one branch"
+            return
+    names = [[value.name for value in outputs] for outputs in branches]
     if len(names) == 2 and any(a == b for a, b in zip(*names, strict=False)):
         yield "TensorRT wants the outputs of both branches to have different names", "rename those of one branch"
 
