@@ -246,7 +246,7 @@ def _tensor_scatter(site: NodeFacts) -> Found:
 
 
 def _has_shape(value: ValueInfoProto) -> bool:
-    return value.type.tensor_type.HasField("shape")
+    return bool(value.type.tensor_type.HasField("shape"))
 
 
 def _if(site: NodeFacts) -> Found:

@@ -123,7 +123,7 @@ def _outputs(asked: Examination, node: Node) -> "Made | None":
     for name in filter(None, node.outputs):
         facts = asked.shapes.facts(node.scope, name)
         dtype = facts.dtype or asked.dtypes.of(node.scope, name)
-        if type_string(dtype)[7:-1] not in TAKEN or facts.shape is None:  # a network takes no such input
+        if not dtype or type_string(dtype)[7:-1] not in TAKEN or facts.shape is None:  # a network takes no such input
             return None
         made.append((name, dtype, [size if isinstance(size, int) else str(size) for size in facts.shape]))
     return made

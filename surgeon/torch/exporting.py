@@ -15,11 +15,13 @@ import torch
 
 from surgeon.errors import NO_TEMPORARY, ExportError, SurgeonError, UsageError, lacks_temporary
 from surgeon.listing import counted, like
+from surgeon.ops.schema_tables import history
+from surgeon.ops.walking import nodes_of
 from surgeon.torch import dynamo, registering, torchscript
 from surgeon.torch.arguments import Examples, examples
 from surgeon.torch.finishing import finish
-from surgeon.torch.mappings import require_exporter
-from surgeon.torch.placeholders import Named, Placeholder, require_able
+from surgeon.torch.mappings import require_exporter, require_module
+from surgeon.torch.placeholders import Named, Placeholder, require_able, writes
 from surgeon.torch.placeholders import placeholders as sorted_placeholders
 from surgeon.torch.plan import ExportPlan
 from surgeon.torch.scoped import as_operators, buffers_kept
@@ -30,7 +32,9 @@ lock = threading.RLock()  # torch's exporters share state and fail side by side
 _NO_FUNCTION = re.compile(
     r"No ONNX function found for <(?:OpOverload|HigherOrderOperator)\(op='([\w:.]+)'(?:, overload='(\w+)')?"
 )
+_WRITES = re.compile(r"auto_functionalized(?:_v2)?\]?\(args = \((\w+\.\w+)")
 _NO_SYMBOLIC = re.compile(r"the operator '([\w:]+)' to ONNX opset version (\d+) is not supported")
+_NO_INPUT = re.compile(r"unsupported input (?:list )?type")  # of an operator that TorchScript traces
 _NO_NAMESPACE = re.compile(r"on an operator with unrecognized namespace ([\w:]+)")
 _NO_FAKE = re.compile(
     r"no fake impl registered for <(?:OpOverload|CustomOpDef)\(op='([\w:.]+)'|fake impl[^']*'?([\w]+::[\w.]+)'?"
@@ -50,6 +54,8 @@ def complaint(error: BaseException, exporter: str, module: str) -> SurgeonError:
     if missing := _NO_FUNCTION.search(text):
         name = missing[1].replace(".", "::", 1) if "::" not in missing[1] else missing[1]
         return ExportError(_untranslated(exporter, module, name))
+    if missing := _WRITES.search(text):
+        return UsageError(f"{writes(missing[1].replace('.', '::', 1))}.")
     if missing := _NO_SYMBOLIC.search(text):
         return ExportError(_untranslated(exporter, module, missing[1], f" at opset {missing[2]}"))
     if missing := _NO_NAMESPACE.search(text):
@@ -60,7 +66,8 @@ def complaint(error: BaseException, exporter: str, module: str) -> SurgeonError:
             f"{name} has no fake kernel, so the exporter cannot tell the shapes after it; register one with "
             f"torch.library.register_fake({name!r})."
         )
-    return ExportError(f"The {exporter} exporter cannot export {module}: {_sentence(chain)}.")
+    cure = "; use exporter='dynamo', which takes it" if exporter == "torchscript" and _NO_INPUT.search(text) else ""
+    return ExportError(f"The {exporter} exporter cannot export {module}: {_sentence(chain)}{cure}.")
 
 
 def _untranslated(exporter: str, module: str, name: str, where: str = "") -> str:
@@ -224,10 +231,11 @@ def export(
         kwargs: further arguments of `forward`, by name.
         placeholders: operators that become one node each: "ns::name", with or without overload, a torch.ops operator,
             an autograd.Function or an nn.Module class, whose whole call is then one node with its parameters and
-            buffers as inputs after its arguments.  A mapping names the nodes `domain::Name`; in a list they keep the
-            operators' names.  Of such a node tensors are inputs in the order of the operator's schema, all else are
-            attributes by name.  Operators of `register` are placeholders too, and are replaced by what was registered
-            for them.
+            buffers as inputs after its arguments (its settings, as a stride, are in no node: where calls differ in
+            them, give `forward` arguments that say them).  A mapping names the nodes `domain::Name`; in a list they
+            keep the operators' names.  Of such a node tensors are inputs in the order of the operator's schema, all
+            else are attributes by name.  Operators of `register` are placeholders too, and are replaced by what was
+            registered for them.
         exporter: "dynamo" (torch.export) or "torchscript".
         opset: of ai.onnx; None: the exporter's own.
         version: of the placeholders' domains.
@@ -274,6 +282,7 @@ def export(
         counts = finish(model, plan)
         written = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
         _require_opset(opset, written, exporter)
+        _require_ops(model, written, exporter)
         if len(output_names or ()) > len(model.graph.output):
             raise UsageError(
                 f"There are {len(output_names or ())} output names, and {type(module).__name__} returns "
@@ -304,10 +313,7 @@ def _write(
 
 def _require(module: Any, exporter: str, opset: int | None, version: int) -> None:
     """Raise UsageError for arguments that no exporter can follow."""
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError(
-            f"An nn.Module is exported, and this is {type(module).__name__}; wrap it in a module's forward."
-        )
+    require_module(module)
     require_exporter(exporter, opset)
     if exporter == "dynamo" and isinstance(module, torch.jit.ScriptModule):
         raise UsageError(
@@ -350,6 +356,18 @@ def _require_opset(asked: int | None, written: int, exporter: str) -> None:
             f"The {exporter} exporter wrote opset {written} where {asked} was asked for, because it could not convert "
             f"this model; ask for {written}" + (" or use exporter='torchscript'." if exporter == "dynamo" else ".")
         )
+
+
+def _require_ops(model: onnx.ModelProto, opset: int, exporter: str) -> None:
+    """Raise ExportError for an op that ONNX does not have at the opset, which TorchScript's exporter does not ask."""
+    for node in nodes_of(model):
+        versions = history("", node.op_type) if node.domain in ("", "ai.onnx") else ()
+        since = min((one.since_version for one in versions), default=0)
+        if since > opset:
+            raise ExportError(
+                f"The {exporter} exporter wrote {node.op_type} at opset {opset}, and ONNX has it from opset {since} "
+                f"on; ask for {since} or later."
+            )
 
 
 def _in_order(everything: Sequence[Placeholder], counts: Counter[str]) -> Iterable[tuple[str, int]]:

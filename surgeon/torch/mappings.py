@@ -40,6 +40,16 @@ def require_exporter(exporter: str, opset: int | None) -> None:
         )
 
 
+def require_module(module: Any) -> None:
+    """Raise UsageError for what is no module."""
+    if isinstance(module, type) and issubclass(module, torch.nn.Module):
+        raise UsageError(f"{module.__name__} is a class of modules; make one of it: {module.__name__}(...).")
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"An nn.Module is exported, and this is {type(module).__name__}; wrap it in a module's forward."
+        )
+
+
 def opsets_of(op: Any, exporter: str) -> tuple[int, ...]:
     """The opsets at which an exporter maps an overload by itself, without taking it apart; none if it never does."""
     if exporter == TORCHSCRIPT:

@@ -151,10 +151,7 @@ def require_able(one: Placeholder) -> None:
         )
     for op in one.ops[:1]:
         if op._schema.is_mutable and one.cls is None:
-            raise UsageError(
-                f"{op._schema.name} changes its arguments in place, and a node cannot; name the operator that returns "
-                "the result instead."
-            )
+            raise UsageError(f"{writes(op._schema.name)}.")
         if any("Tensor" not in str(item.type) or "List" in str(item.type) for item in op._schema.returns):
             raise UsageError(
                 f"{op._schema.name} returns a list or a number, and a node returns tensors; name what it is used "
@@ -167,6 +164,14 @@ def require_able(one: Placeholder) -> None:
                 f"{op._schema.name} has no fake kernel, so the shapes after it would be unknown; register one with "
                 f"torch.library.register_fake({op._schema.name!r})."
             )
+
+
+def writes(name: str) -> str:
+    """What is said of an operator that writes into its arguments, without a full stop."""
+    told = f"{name} changes its arguments in place, and a node cannot"
+    if name.startswith("aten::"):
+        return f"{told}; name the operator that returns the result instead"
+    return f"{told}; name a module class that calls it as a placeholder, or call an operator that returns the result"
 
 
 def has_fake(op: Any) -> bool:

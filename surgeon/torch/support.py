@@ -11,9 +11,17 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.ops.schema_tables import history, operators
 from surgeon.torch.captured import Called, by_dynamo, by_torchscript
-from surgeon.torch.mappings import DEFAULT_OPSET, DYNAMO, OPSETS, is_taken_apart, opsets_of, require_exporter
+from surgeon.torch.mappings import (
+    DEFAULT_OPSET,
+    DYNAMO,
+    OPSETS,
+    is_taken_apart,
+    opsets_of,
+    require_exporter,
+    require_module,
+)
 from surgeon.torch.naming import UnknownOperator
-from surgeon.torch.placeholders import Named, placeholder
+from surgeon.torch.placeholders import Named, placeholder, writes
 from surgeon.torch.registering import registrations
 
 _SHAPES = ((3, 3), (2, 3), (2, 3, 4), (2, 3, 4, 4), (3,), ())
@@ -151,6 +159,7 @@ def unsupported(
         []
     """
     require_exporter(exporter, opset)
+    require_module(module)
     opset = DEFAULT_OPSET if opset is None else opset
     args = (args,) if isinstance(args, torch.Tensor) else args
     look = by_dynamo if exporter == DYNAMO else by_torchscript
@@ -178,6 +187,8 @@ def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
             return answer((one for one in OPSETS[exporter] if one >= since or one in known), f"{registered}.")
         later = (one for one in OPSETS[exporter] if one >= since)
         return answer(later, f"{registered} for opset {since} and above; register it at {opset}.")
+    if op._schema.is_mutable and not name.startswith("aten::"):
+        return answer((), f"{writes(op._schema.name)}.")
     if opset in known:
         return answer(known, f"The {exporter} exporter maps {name} itself.")
     pieces: Mapping[str, Sequence[int]] | None = {}
@@ -205,6 +216,8 @@ def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str
             f"At opset {opset} the {exporter} exporter has no mapping for {_listed(missing)}{apart}; export at opset "
             f"{newer[0]} or later, where it has one."
         )
+    if any(one.startswith("auto_functionalized") for one in missing):
+        return f"{writes(op.partition('.')[0])}."
     what = f"The {exporter} exporter has no mapping for {_listed(missing)}{apart}"
     plain = op.partition(".")[0]
     if onnx := _onnx_op(plain):

@@ -18,6 +18,7 @@ from surgeon.ops.torch_schemas import SCALAR_TYPES, Argument, TorchSchema
 from surgeon.torch.arguments import Examples
 from surgeon.torch.arrays import ONNX_TYPES
 from surgeon.torch.outputs import set_types
+from surgeon.torch.placeholders import writes
 from surgeon.torch.plan import ExportPlan
 from surgeon.torch.signature import MARK, STAND_IN, bind, sort
 
@@ -39,6 +40,7 @@ def export(module: torch.nn.Module, plan: ExportPlan, opset: int | None, options
         _symbolics(plan, opset),
         _calls_apart(plan),
         _unlogged(),
+        _writes_told(),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
@@ -143,6 +145,29 @@ def _unlogged() -> Iterator[None]:
         yield
     finally:
         torch._C._jit_set_onnx_log_enabled = switch
+
+
+@contextlib.contextmanager
+def _writes_told() -> Iterator[None]:
+    """Raise UsageError for operators of a user's that write into their arguments, once the module is traced.
+
+    The exporter takes what they return, and loses what they write.
+    """
+    trace = torch.jit._get_trace_graph
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        found = trace(*args, **kwargs)
+        for kind in sorted({node.kind() for node in found[0].nodes()}):
+            is_own = not kind.startswith(("aten::", "prim::", "onnx::", "quantized::"))
+            if is_own and any(schema.is_mutable for schema in torch._C._jit_get_schemas_for_operator(kind)):
+                raise UsageError(f"{writes(kind)}.")
+        return found
+
+    torch.jit._get_trace_graph = traced
+    try:
+        yield
+    finally:
+        torch.jit._get_trace_graph = trace
 
 
 def _symbolic(plan: ExportPlan, ops: list[Any], mapped: Callable[..., Any] | None) -> Callable[..., Any]:

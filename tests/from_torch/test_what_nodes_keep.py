@@ -170,6 +170,42 @@ def test_a_class_that_changes_its_argument_is_no_node(exporter, inner, named):
         surgeon.torch.export(Reads(inner), (X,), placeholders=[named], exporter=exporter)
 
 
+@torch.library.custom_op("kept::increase", mutates_args=("x",))
+def increase(x: Tensor, by: Tensor) -> None:
+    """Writes into x, and returns nothing."""
+    x.add_(by)
+
+
+class Increases(torch.nn.Module):
+    """Calls it on something of its own."""
+
+    def forward(self, x, by):
+        y = x.clone()
+        increase(y, by)
+        return y
+
+
+@each
+@pytest.mark.parametrize("named", [[], ["kept::increase"]], ids=["plain", "placeholder"])
+def test_an_operator_that_writes_is_told_with_what_helps(exporter, named):
+    """TorchScript's exporter lost what it writes; a module class around it is the way, and works."""
+    calls = torch.nn.Sequential(Increases())
+    calls.forward = lambda x, by: calls[0](x, by)
+    with pytest.raises(UsageError, match=r"kept::increase changes its arguments in place.*name a module class"):
+        surgeon.torch.export(calls, (X, X), placeholders=named, exporter=exporter)
+    made = surgeon.torch.export(calls, (X, X), placeholders={Increases: "t::I"}, exporter=exporter)
+    assert made.placeholders == {"t::I": 1}
+    found = surgeon.torch.is_supported("kept::increase", exporter=exporter)
+    assert not found
+    assert "name a module class that calls it as a placeholder" in found.reason
+
+
+def test_what_writes_is_not_told_to_be_a_placeholder():
+    """That would be refused."""
+    (found,) = surgeon.torch.unsupported(Increases(), (X, X))
+    assert found.reason.startswith("kept::increase changes its arguments in place")
+
+
 class Scaled(torch.autograd.Function):
     """x · by."""
 
@@ -395,3 +431,37 @@ def test_empty_inputs_at_the_end_change_nothing_for_patterns():
         return g.sub(y, x)
 
     assert sum(1 for _ in surgeon.find(made.model, difference)) == 1
+
+
+@pytest.mark.parametrize("opset", [7, 8])
+def test_an_op_that_the_opset_does_not_have_is_told(opset):
+    """TorchScript's exporter writes Erf at any opset, and no runtime loads that."""
+    with pytest.raises(ExportError, match=f"wrote Erf at opset {opset}, and ONNX has it from opset 9 on; ask for 9"):
+        export(torch.nn.functional.gelu, "x", (X,), "torchscript", opset=opset)
+    assert surgeon.torch.compare(
+        torch.nn.GELU(), export(torch.nn.functional.gelu, "x", (X,), "torchscript", opset=9).model, (X,)
+    )
+
+
+def test_an_argument_that_torchscript_does_not_trace_has_the_other_exporter_as_a_cure():
+    """Lists of texts, say."""
+    LIBRARY.define("named(Tensor x, str[] names) -> Tensor")
+    LIBRARY.impl("named", lambda x, names: x + len(names), "CompositeExplicitAutograd")
+    torch.library.register_fake("kept::named", lambda x, names: torch.empty_like(x), lib=LIBRARY)
+    asked = {"placeholders": ["kept::named"]}
+    with pytest.raises(ExportError, match="unsupported input list type: str; use exporter='dynamo', which takes it"):
+        export(lambda x: torch.ops.kept.named(x, ["a"]), "x", (X,), "torchscript", **asked)
+    made = export(lambda x: torch.ops.kept.named(x, ["a", "b,c"]), "x", (X,), "dynamo", **asked)
+    assert attributes(nodes(made, "kept")[0]) == {"names": [b"a", b"b,c"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [(torch.nn.GELU, "GELU is a class of modules; make one of it: GELU"), (torch.i0, "An nn.Module is exported")],
+    ids=["class", "function"],
+)
+def test_what_is_no_module_is_told(given, words):
+    """Whether to be exported, or asked what of it is not supported."""
+    for call in (surgeon.torch.export, surgeon.torch.unsupported):
+        with pytest.raises(UsageError, match=words):
+            call(given, (X,))
