@@ -5,6 +5,7 @@ when they are asked for.  What a target checks is for upper floors: `surgeon.tar
 """
 
 import importlib
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 ANY = "any"  # the kind of form that suits every target: less of what is there
 DECOMPOSED = "decomposed"
+_FLOAT = re.compile(r"float|double|b?float16|float8\w+|float4\w+")
 OWN = ("ort", "onnx", "tensorrt", "contrib", DECOMPOSED)  # modules of surgeon.targets, in the order of lists
 ANY_FLOAT = "*"  # stands for every floating-point type of a node, where nothing tells its type variables
 
@@ -77,8 +79,16 @@ class Provider:
     def listing(cls, name: str, title: str, ops: Mapping[str, Collection[str]]) -> Self:
         """One that runs these ops at any opset: the floating-point types of each by its name with its domain.
 
-        {"ai.onnx::Relu": ("float", "float16"), "ai.onnx::Gather": ()}: no types are all types.
+        {"ai.onnx::Relu": ("float", "float16"), "ai.onnx::Gather": ()}: no types are all types.  Raises UsageError for a
+        type of another name.
         """
+        for op, kinds in ops.items():
+            strange = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if not _FLOAT.fullmatch(kind)]
+            if strange:
+                raise UsageError(
+                    f"{title} is said to run {op} in {strange[0]!r}; give floating-point types as schemas name them, "
+                    'in a tuple: ("float", "float16", "bfloat16", "double").'
+                )
 
         def table() -> dict[str, Any]:
             sets = [list(kinds) for kinds in dict.fromkeys(tuple(sorted(kinds)) for kinds in ops.values())]
@@ -111,6 +121,15 @@ class BaseTarget:
     ops: OpSet | None = None
     own_word: str = "an op"
     takes_libraries: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for kinds of form and providers that are no tuples."""
+        for name, kind, meant in (("writes", str, '("acme", "any")'), ("runs", str, '("acme",)')):
+            given = getattr(self, name)
+            if not isinstance(given, tuple) or not all(isinstance(one, kind) for one in given):
+                raise UsageError(f"{name} of the target {self.name!r} is {given!r}; give kinds of form, as {meant}.")
+        if not isinstance(self.providers, tuple) or not all(isinstance(one, Provider) for one in self.providers):
+            raise UsageError(f"providers of the target {self.name!r} are no tuple of Providers; give (one,) of one.")
 
 
 def names() -> tuple[str, ...]:

@@ -294,6 +294,41 @@ class TestNotInstalled:
         one_sentence(run("rewrite", path, tmp_path / "out.onnx", "--rules", "gelu", "--target", "other"), 2)
         assert run("rewrite", path, tmp_path / "out.onnx", "--rules", "gelu").exit_code == 0
 
+    @pytest.mark.parametrize(
+        ("old", "new", "why"),
+        [
+            ('writes=("acme", "onnx", "any")', 'writes="acme"', "writes of the target 'acme' is 'acme'; give kinds"),
+            ("RUNS),)", "RUNS))", "providers of the target 'acme' are no tuple of Providers"),
+            ('FLOATS = ("float"', 'FLOATS = ("float32"', "to run ai.onnx::MatMul in 'float32'; give floating"),
+        ],
+        ids=["writes", "providers", "types"],
+    )
+    def test_what_a_target_says_wrongly_is_told_when_it_is_asked_for(self, site, saved, tmp_path, old, new, why):
+        assert old in ACME
+        install(site, "acme_npu", "[surgeon.targets]\nacme = acme_npu.target:TARGET\n", target=ACME.replace(old, new))
+        path = saved("y = Tanh(x)")
+        for words in (["rewrite", path, tmp_path / "out.onnx", "--rules", "gelu"], ["check", path]):
+            told = run(*words, "--target", "acme")
+            assert told.exit_code == 2
+            assert why in told.stderr
+            assert "not one of" not in told.stderr
+
+    @pytest.mark.parametrize(
+        ("limit", "why"),
+        [
+            ("lambda node: 1 / 0", r"The limit of Relu of Acme's NPU broke \(ZeroDivisionError: division by zero\)"),
+            ("lambda node: None", r"The limit of Relu of Acme's NPU broke \(TypeError"),
+            ("lambda node: ('a', 'b')", "The limit of Relu of Acme's NPU gave 'a'; let it yield what is wrong"),
+        ],
+    )
+    @pytest.mark.parametrize("op", ["Relu", "ai.onnx::Relu"])
+    def test_a_limit_that_breaks_is_the_target_s(self, site, limit, why, op):
+        """And an op of ONNX may be called by its full name, as its kernels are."""
+        text = ACME.replace('limits={"acme::SmoothGate": rank}', f'limits={{"{op}": {limit}}}')
+        install(site, "acme_npu", "[surgeon.targets]\nacme = acme_npu.target:TARGET\n", target=text)
+        with pytest.raises(UsageError, match=why):
+            surgeon.check(model("y = Relu(x)", kind="float16"), "acme")
+
     def test_two_of_one_name_are_refused(self, acme):
         install(acme, "other_npu", "[surgeon.targets]\nacme = other_npu.target:TARGET\n", target=ACME)
         with pytest.raises(UsageError, match="'acme' is brought by several packages .*acme_npu.* and other_npu"):

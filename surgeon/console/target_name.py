@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.target import OWN, names
+from surgeon.target import OWN, names, target_of
 
 if TYPE_CHECKING:
     Names = click.Choice[str]
@@ -26,7 +26,12 @@ class TargetName(Names):
         return tuple(self._among())
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name that was given; click's own complaint where there is no such target."""
+        """The name that was given; click's own complaint where there is no such target.
+
+        Raises UsageError for one that cannot be loaded.
+        """
         if self._among is names and value in OWN:
             return str(value)
+        if value not in OWN and value in names():
+            target_of(value)
         return str(super().convert(value, param, ctx))

@@ -6,8 +6,9 @@ from typing import Any
 
 import onnx
 
+from surgeon.errors import UsageError
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node
+from surgeon.indexing.scope import Node, qualified, split_op
 from surgeon.ops.schemas import type_string
 from surgeon.shapes.facts import Shape
 from surgeon.shapes.shapes import Shapes
@@ -16,9 +17,10 @@ from surgeon.shapes.shapes import Shapes
 class Limits:
     """The limits of one model's nodes, each a clause that says what is wrong and one that says what helps."""
 
-    def __init__(self, index: Index, shapes: Shapes, table: "Mapping[str, Limit]") -> None:
-        """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu"."""
-        self.index, self.shapes, self._table = index, shapes, table
+    def __init__(self, index: Index, shapes: Shapes, table: "Mapping[str, Limit]", whose: str = "") -> None:
+        """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu".  whose: of which target."""
+        self.index, self.shapes, self.whose = index, shapes, whose
+        self._table = {qualified(*split_op(op)): limit for op, limit in table.items()}
 
     def __contains__(self, op: str) -> bool:
         """Whether an op has limits."""
@@ -33,11 +35,26 @@ class Limits:
         """What stands against a node.
 
         instead: other dtypes of tensors that it reads, as `TensorProto.DataType`.  makers: by tensor, nodes that make
-        some and are not in the model.
+        some and are not in the model.  Raises UsageError for a limit that breaks, or gives something else: it is the
+        target's, which may be anybody's.
         """
         limit = self._table.get(node.op)
-        if limit is not None:
-            yield from limit(NodeFacts(self, node, instead, makers))
+        if limit is None:
+            return
+        try:
+            found = list(limit(NodeFacts(self, node, instead, makers)))
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            raise UsageError(f"The limit of {node.op} of {self.whose} broke ({told}); mend the target.") from error
+        for item in found:
+            is_pair = isinstance(item, (tuple, list)) and len(item) == 2
+            if not is_pair or not all(isinstance(text, str) for text in item):
+                raise UsageError(
+                    f"The limit of {node.op} of {self.whose} gave {item!r}; let it yield what is wrong and what helps, "
+                    "two texts."
+                )
+            reason, help_ = item
+            yield reason, help_
 
 
 class NodeFacts:

@@ -74,4 +74,4 @@ class Target(BaseTarget):
         """The limits of a model's nodes."""
         from surgeon.diagnosis.limits import Limits
 
-        return Limits(index, shapes, self.limits_on(provider))
+        return Limits(index, shapes, self.limits_on(provider), self.title)
