@@ -22,7 +22,12 @@ from dataclasses import dataclass
 
 
 class SurgeonError(Exception):
-    """Base of all errors that surgeon raises on purpose."""
+    """Base of all errors that surgeon raises on purpose.
+
+    edit: the one that was refused, where it was one of several.
+    """
+
+    edit: object = None
 
 
 class ModelFileError(SurgeonError):

@@ -184,6 +184,12 @@ def test_what_a_killed_run_left_is_swept(tmp_path):
 WRONG = [
     ("targets = 'ort'", "line 1: a recipe has no 'targets'; did you mean 'target'?"),
     ("target = 3", "line 1: 'target' has to be a text"),
+    ("strip = 1\n", "line 1: a recipe has no 'strip'"),
+    ("\ntarget = 'onxn'\n[[step]]\nrules = 'gelu'", "line 2: There is no target 'onxn'; choose one of ort"),
+    ("\nep = 'gpu'\n[[step]]\nrules = 'gelu'", "line 2: There is no execution provider 'gpu'; choose one of cpu"),
+    ("[step]\nrules = 'gelu'", "line 1: 'step' has to be a list; begin each step with [[step]]"),
+    ("[[step]]\nstrip-doc = true\nrename = ['input_ids=a', 'b=c']", "line 3: The model has no tensor 'b'"),
+    ("[[step]]\nstrip-doc = true\n[[step]]\nrename = 'b=c'", "line 4: The model has no tensor 'b'"),
     ("[[step]]\n\nrenam = 'a=b'", "line 3: there is no edit 'renam'; did you mean 'rename'"),
     ("[[step]]\nrename = 'a'", "line 2: 'a' is not of the form OLD=NEW"),
     ("[[step]]\nrename = 'a=b'\n[[step]]\n# here\nrules = 3", "line 5: 'rules' has to be a text or a list"),

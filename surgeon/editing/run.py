@@ -14,7 +14,7 @@ from surgeon.editing.edit import Edit
 from surgeon.editing.proof import check_edited, told_by_structure
 from surgeon.editing.result import Done, EditReport
 from surgeon.editing.sameness import why_not_same
-from surgeon.errors import GraphError, UsageError
+from surgeon.errors import GraphError, SurgeonError, UsageError
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
@@ -103,7 +103,8 @@ def _refuse_misuse(
     for item in edits:
         if not isinstance(item, Edit):
             raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
-        item.require_kinds()
+        with _refusing(item):
+            item.require_kinds()
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
     require_check(check, CHECKINGS, require_proof)
@@ -171,7 +172,8 @@ class _Run:
     def _apply(self, model: Model, edits: Sequence[Edit]) -> ModelDraft:
         draft = ModelDraft(model)
         for item in edits:
-            self.report.edits.append(Done(item, tuple(item.apply(draft))))
+            with _refusing(item):
+                self.report.edits.append(Done(item, tuple(item.apply(draft))))
             draft.changed()
         draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused, and none is made
         first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
@@ -237,6 +239,16 @@ class _Run:
         if before is None or before.outcome is Outcome.PROVED:
             self.report.check = found
         require_passed("edited", found, self.require_proof, self.report)
+
+
+@contextmanager
+def _refusing(item: Edit) -> Iterator[None]:
+    """Say of what is refused that it is this edit."""
+    try:
+        yield
+    except SurgeonError as error:
+        error.edit = item
+        raise
 
 
 def _stages(edits: Sequence[Edit]) -> Iterator[list[Edit]]:

@@ -18,6 +18,7 @@ from surgeon.errors import ModelFileError, SurgeonError, UsageError
 from surgeon.listing import like, nearest
 from surgeon.recipes.locating import Located
 from surgeon.recipes.recipe import Recipe, Rules, Step
+from surgeon.rewriting.settings import require_target
 
 _TOP = {"target": str, "ep": str, "variables": dict, "step": list}
 _LISTS = ("inline", "only", "skip")
@@ -73,7 +74,8 @@ class _RecipeFile:
             if key not in _TOP:
                 raise self._at.refuse(f"a recipe has no {key!r}; {nearest(key, _TOP)}", key=key)
             if not isinstance(value, _TOP[key]):
-                raise self._at.refuse(f"{key!r} has to be {_WORDS[_TOP[key]]}.", key=key)
+                begin = "; begin each step with [[step]]" if key == "step" else ""
+                raise self._at.refuse(f"{key!r} has to be {_WORDS[_TOP[key]]}{begin}.", key=key)
         own = found.get("variables", {})
         strange = next((name for name in self._given if name not in own), None)
         if strange is not None:
@@ -92,6 +94,11 @@ class _RecipeFile:
         if not steps:
             raise UsageError(f"The recipe {self._at.path} has no step; begin one with [[step]].")
         head = {key: self._filled(found[key], None) for key in ("target", "ep") if key in found}
+        for key in head:
+            try:
+                require_target(head.get("target", "ort"), head["ep"] if key == "ep" else None)
+            except SurgeonError as error:
+                raise self._at.refuse(str(error), key=key) from None
         return Recipe(steps, **head, path=self._at.path, lines=lines)
 
     def _steps(self, number: int, table: dict[str, Any]) -> Iterator[tuple[str, Step]]:

@@ -137,7 +137,7 @@ class _How:
         for number, (step, part) in enumerate(parts):
             is_last = number == len(parts) - 1
             to = None if between is None else out if is_last else between.next()
-            with self._named(step), _named_after(None if is_last else out):
+            with self._named(step, part), _named_after(None if is_last else out):
                 source = self._do(number, part, source, to, is_last=is_last, dry_run=dry_run and is_last)
         return source
 
@@ -201,7 +201,7 @@ class _How:
             raise ExpectationUnmet("The recipe has other edits than the last time; nothing was written.", self.report)
 
     @contextmanager
-    def _named(self, step: int) -> Iterator[None]:
+    def _named(self, step: int, part: Part) -> Iterator[None]:
         """Say in what is refused which step of the recipe it is of."""
         try:
             yield
@@ -212,6 +212,8 @@ class _How:
             raise
         except SurgeonError as error:
             if self.recipe.path is not None:
+                steps = [] if isinstance(part, Rules) else part
+                step += next((place for place, one in enumerate(steps) if one is error.edit), 0)
                 error.args = (f"{self.recipe.path}, line {self.recipe.lines[step]}: {error}",)
             raise
 
