@@ -113,8 +113,12 @@ def _schema(namespace: str, name: str, overload: str | None, values: Sequence["_
 
 
 def _sort(told: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]) -> None:
-    """Sort the values into inputs and attributes.  Raises UsageError where one cannot be told."""
-    if sum(item.is_list for item in schema.tensors) > 1:
+    """Sort the values into inputs and attributes.  Raises UsageError where one cannot be told.
+
+    Empty inputs at the end stay where there is a list of tensors, whose last ones would be taken for them.
+    """
+    lists = sum(item.is_list for item in schema.tensors)
+    if lists > 1:
         raise UsageError(f"{schema.full} takes several lists of tensors, which one node's inputs cannot tell apart.")
     for at, item in enumerate(schema.arguments):
         value = values[at] if at < len(values) else None
@@ -134,7 +138,7 @@ def _sort(told: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]
             setting = _default(item) if value is None else _setting(item, value, schema)
             if setting is not None:
                 told.attributes[item.name] = setting
-    while told.places and not told.places[-1]:
+    while told.places and not told.places[-1] and not lists:
         told.places.pop()
 
 

@@ -214,6 +214,14 @@ def test_a_list_becomes_inputs():
     assert named(FIRES[7].model)[1] == ["x", "x"]
 
 
+def test_what_is_left_out_behind_a_list_stays_an_empty_input():
+    """A reader would take the list's last tensor for it, as the rule's own proof did."""
+    surgeon.torch_schema("mine::weighted(Tensor[] xs, Tensor? w=None, float by=1.0) -> Tensor")
+    for more in ("", ", ", ", , b"):
+        made = model(f"l = SequenceConstruct(x, x) y = mine.weighted(l{more})", "double b = {2}")
+        assert named(made)[1] == ["x", "x", ""]
+
+
 def test_what_a_node_stands_for():
     nodes = {case.title: case.model.graph.node[-1] for case in (*FIRES, *SPARES)}
     assert operator_of(nodes["ATen by its attribute"]) == ("aten", "i0", None)
