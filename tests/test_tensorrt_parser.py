@@ -315,6 +315,10 @@ def test_a_profile_takes_what_is_given_and_what_follows_from_it():
         ({"dims": {"batch": 3}}, "Sizes are for a build"),
         ({"build": True, "load": False}, "To build a model TensorRT has to read it"),
         ({"target": "ort", "build": True}, "Engines are TensorRT's, and the target is ort"),
+        ({"build": True, "dims": {"batch": "3"}}, "The size of 'batch' is '3'; give a number, or"),
+        ({"build": True, "dims": {"batch": (1, 4)}}, "The size of 'batch' is (1, 4); give a number"),
+        ({"run_time": -1}, "A run cannot take -1 s; give it some seconds"),
+        ({"target": "ort", "run_time": 0}, "A run cannot take 0 s; give it some seconds"),
     ],
 )
 def test_bad_settings_are_one_sentence(settings, words):
@@ -322,6 +326,11 @@ def test_bad_settings_are_one_sentence(settings, words):
     with pytest.raises(UsageError, match=r"\.$") as caught:
         surgeon.check(model("y = Relu(x)", "(float[batch, 4] x) => (float[batch, 4] y)"), **wanted)
     assert words in str(caught.value)
+
+
+def test_a_capability_may_be_a_number():
+    """86 is SM86."""
+    assert surgeon.check(model("y = Relu(x)"), "tensorrt", build=True, sm=86).runtime.device == "SM86"
 
 
 def test_a_library_that_is_not_installed_is_said_only_where_it_was_asked_for(monkeypatch):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from surgeon.checking.remedies import add_rules
 from surgeon.diagnosis.custom_ops import CustomOps
@@ -20,6 +21,7 @@ from surgeon.file.source import Source, as_written
 from surgeon.implementations import is_python
 from surgeon.indexing.index import Index
 from surgeon.limits import RUN_TIME
+from surgeon.models.options import require_run_time
 from surgeon.ops.torch_names import lost
 from surgeon.plugins import without_plugins
 from surgeon.rewriting.rewrite import paused_collector
@@ -42,7 +44,7 @@ def check(
     run_time: float = RUN_TIME,
     trt: str | None = None,
     build: bool = False,
-    sm: str = "86",
+    sm: str | int = "86",
     dims: Mapping[str, int | tuple[int, int, int]] | None = None,
 ) -> Findings:
     """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
@@ -105,7 +107,7 @@ def _request(
     run_time: float,
     trt: str | None,
     build: bool,
-    sm: str,
+    sm: str | int,
     dims: Mapping[str, int | tuple[int, int, int]],
     plugins: Sequence[str],
 ) -> RuntimeRequest:
@@ -116,8 +118,18 @@ def _request(
         raise UsageError("To build a model TensorRT has to read it; leave one of the two out.")
     if dims and not build:
         raise UsageError("Sizes are for a build; give build too.")
-    ranges = {name: size if isinstance(size, tuple) else (size, size, size) for name, size in dims.items()}
-    return RuntimeRequest(load, run_time, trt, sm if build else None, ranges, plugins)
+    require_run_time(run_time)
+    ranges = {name: _range(name, size) for name, size in dims.items()}
+    return RuntimeRequest(load, run_time, trt, str(sm) if build else None, ranges, plugins)
+
+
+def _range(name: str, size: Any) -> tuple[int, int, int]:
+    """The least, the best and the largest size.  Raises UsageError for what is neither a size nor three of them."""
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size, size, size)
+    if len(sizes) != 3 or not all(type(one) is int and one >= 0 for one in sizes):
+        raise UsageError(f"The size of {name!r} is {size!r}; give a number, or the least, the best and the largest.")
+    least, best, largest = sizes
+    return least, best, largest
 
 
 def _found(library: str) -> str:
