@@ -108,7 +108,11 @@ def require_effect(asked: Sequence[Placeholder], plan: ExportPlan, module: torch
         if id(one) in called:
             raise ExportError(_unused(one, name))
         if one.cls is not None:
-            raise ExportError(f"{name} does not call {one.label}, so there is no placeholder for it; leave it out.")
+            others = [other.label for other in asked if other.cls is not None and other is not one]
+            within = f", or only inside of {' or '.join(others)}" if others else ""
+            raise ExportError(
+                f"{name} does not call {one.label}{within}, so there is no placeholder for it; leave it out."
+            )
         raise ExportError(_reason(one, name, module, plan.inputs, exporter))
 
 

@@ -35,10 +35,10 @@ class UnknownOperator(UsageError):
     """torch has no operator of this name."""
 
 
-def split(name: str, what: str) -> tuple[str, str]:
-    """Divide `domain::name`.  Raises UsageError for a name of another form."""
-    domain, colons, rest = name.partition("::")
-    if not (domain and colons and rest) or "::" in rest:
+def split(name: Any, what: str) -> tuple[str, str]:
+    """Divide `domain::name`.  Raises UsageError for a name of another form, and for what is none."""
+    domain, colons, rest = name.partition("::") if isinstance(name, str) else ("", "", "")
+    if not (domain and colons and rest) or "::" in rest or any(letter.isspace() for letter in str(name)):
         raise UsageError(f"{what} is {name!r}, which has no '::' between two names; write it as 'mylibrary::op'.")
     return domain, rest
 

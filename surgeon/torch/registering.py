@@ -228,8 +228,9 @@ def _call(
         value = rest.get(argument.name)
         if value is None or (argument.has_default and value == argument.default):
             continue
+        told = f"the tensor {value.name!r}" if argument.is_tensor and hasattr(value, "name") else repr(value)
         raise ExportError(
-            f"What is registered for {one.label} does not take {argument.name!r}, which is {value!r} here; give it a "
+            f"What is registered for {one.label} does not take {argument.name!r}, which is {told} here; give it a "
             f"parameter {argument.name!r} and heed it."
         )
     return call

@@ -465,3 +465,38 @@ def test_what_is_no_module_is_told(given, words):
     for call in (surgeon.torch.export, surgeon.torch.unsupported):
         with pytest.raises(UsageError, match=words):
             call(given, (X,))
+
+
+@pytest.mark.parametrize("name", [3, "a b::c", "a::b::c"])
+def test_a_name_for_a_node_that_is_none_is_told(name):
+    """A number had no `partition`."""
+    with pytest.raises(UsageError, match="The name for Scaled is .*; write it as 'mylibrary::op'"):
+        export(Scaled.apply, "x", (X,), "torchscript", placeholders={Scaled: name})
+
+
+class Within(torch.nn.Module):
+    """Calls a Function with a weight of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return Scaled.apply(x) * self.weight
+
+
+def test_what_is_called_inside_of_a_node_is_told_as_that():
+    """The module does call it."""
+    asked = {"placeholders": [Within, Scaled], "exporter": "torchscript"}
+    with pytest.raises(ExportError, match="does not call Scaled, or only inside of Within, so there is no placeholder"):
+        surgeon.torch.export(torch.nn.Sequential(Within()), (X,), **asked)
+
+
+def test_a_weight_that_a_symbolic_leaves_out_is_told_by_its_name():
+    """Not as what surgeon keeps of it."""
+    surgeon.torch.register(Within, lambda g, x: g.mul(x, 2.0))
+    try:
+        with pytest.raises(ExportError, match="does not take 'weight', which is the tensor '0.weight' here"):
+            surgeon.torch.export(torch.nn.Sequential(Within()), (X,), exporter="torchscript")
+    finally:
+        surgeon.torch.unregister(Within)
