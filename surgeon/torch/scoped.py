@@ -119,6 +119,7 @@ def buffers_kept(module: torch.nn.Module) -> Iterator[None]:
         (part, name, buffer, stamp(buffer), buffer.clone())
         for part in module.modules()
         for name, buffer in part.named_buffers(recurse=False)
+        if not torch.nn.parameter.is_lazy(buffer)  # it is made by the run
     ]
     try:
         yield

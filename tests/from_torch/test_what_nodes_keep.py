@@ -287,6 +287,13 @@ def test_a_module_s_buffers_are_what_they_were(exporter, named):
     assert not inner.total.any()
 
 
+def test_buffers_that_are_not_made_yet_are_left_to_the_run():
+    """A lazy module has none to keep."""
+    lazy = torch.nn.Sequential(torch.nn.LazyBatchNorm1d()).eval()
+    made = surgeon.torch.export(lazy, (X,))
+    assert surgeon.torch.compare(lazy, made.model, (X,))
+
+
 class Sums(torch.nn.Module):
     """Adds to a buffer."""
 
