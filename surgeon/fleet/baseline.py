@@ -38,7 +38,7 @@ def load_baseline(path: str) -> Book:
     try:
         book.remember(row_of(row) for row in table_rows(path))
     except (TypeError, ValueError, KeyError, IndexError):
-        raise UsageError(f"{path} holds no rows of a fleet; write them with --rows {path}.") from None
+        raise UsageError(f"{path} holds no rows of a fleet; give what --rows wrote, as in --rows then.jsonl.") from None
     return book
 
 

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from surgeon.fleet.rows import FleetRow, row_of_line
+from surgeon.fleet.storage import beside
 
 _TABLES = """
-CREATE TABLE plan (place INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT, size INTEGER, token TEXT);
+CREATE TABLE plan (
+    place INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT, size INTEGER, token TEXT, folder TEXT, home TEXT
+);
+CREATE INDEX plan_folders ON plan (folder, home);
 CREATE TABLE files (url TEXT PRIMARY KEY, token TEXT);
 CREATE TABLE before (name TEXT PRIMARY KEY, line TEXT);
 CREATE TABLE rows (name TEXT PRIMARY KEY, outcome TEXT, kept INTEGER, seconds REAL, line TEXT);
@@ -41,15 +45,24 @@ class Book:
         self._end()
 
     def plan(self, models: Iterable[Planned]) -> tuple[str, str] | None:
-        """Note what is planned; returns the first two sources of one name, after which nothing is noted."""
+        """Note what is planned; returns the first two sources of one name, after which nothing is noted.
+
+        A model that is named again counts once.
+        """
         for model in models:
-            row = (model.name, model.source, model.size, model.token)
-            asked = "INSERT OR IGNORE INTO plan (name, source, size, token) VALUES (?, ?, ?, ?)"
+            row = (model.name, model.source, model.size, model.token, _folder(model.name), beside(model.source))
+            asked = "INSERT OR IGNORE INTO plan (name, source, size, token, folder, home) VALUES (?, ?, ?, ?, ?, ?)"
             done = self._tables.execute(asked, row)
             if not done.rowcount:
                 (other,) = self._tables.execute("SELECT source FROM plan WHERE name = ?", row[:1]).fetchone()
-                return str(other), model.source
+                if other != model.source:
+                    return str(other), model.source
         return None
+
+    def neighbours(self, model: Planned) -> tuple[str, ...]:
+        """The folders of other models whose results go to one folder with that of this, but for its own."""
+        asked = "SELECT DISTINCT home FROM plan WHERE folder = ? AND home != ? ORDER BY home"
+        return tuple(home for (home,) in self._tables.execute(asked, (_folder(model.name), beside(model.source))))
 
     def planned(self, *, largest_first: bool = False) -> Iterator[Planned]:
         """What is planned."""
@@ -68,7 +81,8 @@ class Book:
 
     def saw(self, files: Iterable[tuple[str, str]]) -> None:
         """Note files that there are, by their URLs, with what tells their state."""
-        self._tables.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", files)
+        known = ((url, token) for url, token in files if url.isascii() or _is_text(url))
+        self._tables.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", known)
 
     def state(self, url: str) -> str | None:
         """What tells the state of a file; None for one that was not seen."""
@@ -132,3 +146,16 @@ class Book:
     def kept(self) -> int:
         """How many models were left as they were."""
         return int(self._tables.execute("SELECT COALESCE(SUM(kept), 0) FROM rows").fetchone()[0])
+
+
+def _is_text(url: str) -> bool:
+    """Whether a name is in UTF-8; none of a model or of its data is in anything else."""
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]

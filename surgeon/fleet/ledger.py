@@ -7,13 +7,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import IO
 
 from surgeon.errors import ModelFileError
 from surgeon.fleet.book import Book
+from surgeon.fleet.locking import locked
 from surgeon.fleet.orders import Job, Orders, versions
 from surgeon.fleet.publishing import ROWS, Publishing
 from surgeon.fleet.rows import PASSING, FleetRow, row_of_line
-from surgeon.fleet.storage import OWN, Storage, storage_of, temporary
+from surgeon.fleet.storage import OWN, Storage, beside, storage_of, temporary
 
 LEDGER = f"{OWN}/rows.jsonl"
 _RUN = f"{OWN}/run.json"
@@ -24,9 +26,14 @@ class Ledger:
 
     def __init__(self, storage: Storage, root: str, orders: Orders) -> None:
         self._storage, self._root, self._orders = storage, root, orders
+        self._lock: IO[str] | None = None
 
     def begin(self) -> None:
-        """Note what is to be done, which shows that the target can be written; take away what a killed run left."""
+        """Note what is to be done, which shows that the target can be written; take away what a killed run left.
+
+        Raises UsageError where another run writes to it.
+        """
+        self._lock = locked(self._storage, self._root)
         about = {
             "recipe": self._orders.recipe.text(),
             "key": self._orders.key,
@@ -50,6 +57,11 @@ class Ledger:
             row = row_of_line(self._storage.text(file.path) or "")
             if row is not None:
                 yield row
+
+    def close(self) -> None:
+        """Let another run write to the target."""
+        if self._lock is not None:
+            self._lock.close()
 
     def add(self, row: FleetRow) -> None:
         """Note a row that the process of its model did not: it was ended, or could not read the model."""
@@ -90,7 +102,7 @@ def kept(job: Job, book: Book, source: Storage, target: Storage) -> FleetRow | N
 
 def _state(url: str, location: str, book: Book, storage: Storage) -> str | None:
     """The state of a file that is called so from the folder of a model."""
-    place = url if not location else f"{url.rpartition('/')[0]}/{location}"
+    place = beside(url, location) if location else url
     state = book.state(place)
     if state is None:  # it lies where nobody looked
         file = storage.stored(storage_of(place)[1])

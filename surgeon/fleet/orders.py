@@ -123,7 +123,8 @@ class Job:
     """One model.
 
     name: below the target.  source: its URL.  size, token: of its file.  nodes: as of last time, 0 where that is
-    not known.  stage: a folder to work in.  memory: bytes that its process may have.
+    not known.  beside: the folders of other models whose results go to one folder with that of this, but for its own.
+    stage: a folder to work in.  memory: bytes that its process may have.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Job:
     token: str
     orders: Orders
     nodes: int = 0
+    beside: tuple[str, ...] = ()
     stage: Path = Path()
     memory: int = 0
 

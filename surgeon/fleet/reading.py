@@ -73,7 +73,11 @@ def take(job: Job) -> Iterator[Taken]:
     storage, path = storage_of(job.source)
     model = storage.stored(path)
     if model is None:
-        raise ModelFileError(f"{job.source} is not there any more.")
+        is_link = storage.is_local and os.path.islink(path)
+        raise ModelFileError(
+            f"{job.source} is a link to what is not there: mend or remove it." if is_link
+            else f"{job.source} is not there any more."
+        )
     taken = Taken(Path(path), job.source, storage, model, files={"": model.token}, size=model.size)
     if not storage.is_local:
         taken.path = job.stage / f"in-{path.rpartition('/')[2]}"

@@ -18,7 +18,7 @@ from surgeon.fleet.result import Fleet
 from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.sources import FoundModels, Sources, find_models
 from surgeon.fleet.storage import StorageBusy, storage_of
-from surgeon.fleet.tables import require_table, write_parquet
+from surgeon.fleet.tables import growing, require_table, write_parquet
 from surgeon.models.options import CheckOptions, options_of
 from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe
@@ -171,21 +171,26 @@ class _FleetRun:
 
     def go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
         """Work on all models that are not done; returns why that ended too early, where it did."""
-        ended = ""
         if not self.orders.dry_run:
             self._ledger.begin()
+        try:
+            return self._go(found, worker, resume=resume)
+        finally:
+            self._ledger.close()
+
+    def _go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
+        ended = ""
         self.book.remember(self._ledger.before())
         if resume:
             self._look(found)
         total, done = self.book.count, 0
         is_growing = self.table is not None and self.table.endswith(".jsonl")
-        with open(self.table if is_growing and self.table else os.devnull, "w", encoding="utf-8") as lines:
+        with growing(self.table if is_growing else None) as note:
             try:
                 for row in self._rows(worker, resume=resume):
                     done += 1
                     self.book.add(row)
-                    lines.write(row.line() + "\n")
-                    lines.flush()
+                    note(row)
                     if self.progress is not None:
                         self.progress(row, done, total)
             except EngineLost as error:
@@ -234,6 +239,7 @@ class _FleetRun:
             if model.name in names:
                 before = self.book.before(model.name)
                 nodes = 0 if before is None else before.nodes[0]
-                yield Job(model.name, model.source, model.size, model.token, self.orders, nodes)
+                beside = self.book.neighbours(model)
+                yield Job(model.name, model.source, model.size, model.token, self.orders, nodes, beside)
 
 

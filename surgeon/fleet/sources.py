@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 
 from surgeon.errors import UsageError
 from surgeon.fleet.book import Book, Planned
-from surgeon.fleet.storage import Storage, StoredFile, storage_of
+from surgeon.fleet.storage import OWN, Storage, StoredFile, storage_of
 from surgeon.fleet.tables import table_rows
 
 Sources: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 _WILD = re.compile(r"[*?\[]")
+_CLASS = re.compile(r"\[([!^]?)(\]?[^\]]+|\])\]")  # of a pattern: one of these characters, or none of them
 _TABLES = (".txt", ".parquet", ".jsonl")
 _COLUMNS = ("source", "path", "url")  # of a table, the first that it has; `model` names what it is to be called
 
@@ -33,11 +34,11 @@ def find_models(sources: Sources, to: str, book: Book) -> FoundModels:
     """
     found = FoundModels(book)
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    if not given:
+    if not all(given) or not given:
         raise UsageError("No model is named; give a pattern, as in 'zoo/**/*.onnx'.")
     storage, root = storage_of(to)
     _refuse_loops(given, storage, root)
-    clash = book.plan(_named(given, found))
+    clash = book.plan(map(_well_named, _named(given, found)))
     if clash is not None:
         both = " and ".join(clash)
         raise UsageError(f"{both} would have one name below {to}; rename one, or name them in a table.")
@@ -50,6 +51,18 @@ def find_models(sources: Sources, to: str, book: Book) -> FoundModels:
     return found
 
 
+def _well_named(model: Planned) -> Planned:
+    """The same.  Raises UsageError where no file can be called so, or none of the target's."""
+    try:
+        f"{model.name}{model.source}".encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"The name of {model.source} is not in UTF-8; give the file another.") from None
+    parts = model.name.split("/")
+    if "\0" in model.name or parts[0] == OWN or not {"", ".", ".."}.isdisjoint(parts):
+        raise UsageError(f"The result of {model.source} cannot be called {model.name!r} below the target; correct it.")
+    return model
+
+
 def _place(source: str, target: Storage) -> tuple[Storage, str]:
     """Where a source lies; what is plainly elsewhere than the target is not opened for that."""
     if target.is_local != ("://" not in source):
@@ -60,7 +73,7 @@ def _place(source: str, target: Storage) -> tuple[Storage, str]:
 def _refuse_loops(given: list[Any], storage: Storage, root: str) -> None:
     """Refuse a target below a pattern that would take the results for sources."""
     for one in map(os.fspath, given):
-        if not _WILD.search(one):
+        if not _is_pattern(one):
             continue
         where, pattern = storage_of(one)
         inside = storage.join(root, "any/model.onnx"), storage.join(root, "model.onnx")
@@ -73,7 +86,7 @@ def _refuse_loops(given: list[Any], storage: Storage, root: str) -> None:
 
 def _named(given: list[Any], found: FoundModels) -> Iterator[Planned]:
     for one in map(os.fspath, given):
-        if _WILD.search(one):
+        if _is_pattern(one):
             yield from _by_pattern(one, found)
         elif one.endswith(_TABLES):
             yield from _by_table(one, found)
@@ -81,10 +94,22 @@ def _named(given: list[Any], found: FoundModels) -> Iterator[Planned]:
             storage, path = storage_of(one)
             file = storage.stored(path)
             if file is None:
-                is_folder = storage.is_local and os.path.isdir(path)
-                what = f"is a folder; write {one.rstrip('/')}/**/*.onnx" if is_folder else "is not there; correct it"
-                raise UsageError(f"{one} {what}.")
+                raise UsageError(f"{one} {_absence(one, storage, path)}.")
             yield Planned(path.rpartition("/")[2], storage.url(path), file.size, file.token)
+
+
+def _is_pattern(given: str) -> bool:
+    """Whether it has a wildcard; a file of this machine that is called so is meant by it, as in a shell."""
+    return _WILD.search(given) is not None and not os.path.isfile(given)
+
+
+def _absence(given: str, storage: Storage, path: str) -> str:
+    """Why what is named is no model."""
+    if storage.is_local and os.path.isdir(path):
+        return f"is a folder; write {given.rstrip('/')}/**/*.onnx"
+    if storage.is_local and os.path.exists(path):
+        return "is no file that can be read twice; write the model to one"
+    return "is not there; correct it"
 
 
 def _by_pattern(pattern: str, found: FoundModels) -> Iterator[Planned]:
@@ -92,7 +117,8 @@ def _by_pattern(pattern: str, found: FoundModels) -> Iterator[Planned]:
     root = _fixed(path)
     found.folders.append((storage, root))
     wanted = fits(path)
-    models: list[StoredFile] = [file for file in storage.find(root) if wanted.fullmatch(file.path)]
+    deep = None if "**" in path else path[len(root) :].strip("/").count("/")
+    models: list[StoredFile] = [file for file in storage.find(root, deep) if wanted.fullmatch(file.path)]
     for file in sorted(models, key=lambda item: item.path):
         name = file.path[len(root) :].lstrip("/")
         if not any(part.startswith(".") for part in name.split("/")):
@@ -119,15 +145,23 @@ def fits(pattern: str) -> re.Pattern[str]:
         elif pattern[at] in "*?":
             parts.append("[^/]*" if pattern[at] == "*" else "[^/]")
             at += 1
-        elif pattern[at] == "[" and "]" in pattern[at + 2 :]:
-            end = pattern.index("]", at + 2)
-            inner = pattern[at + 1 : end]
-            parts.append(f"[{'^' + inner[1:] if inner[0] in '!^' else inner}]".replace("\\", "\\\\"))
-            at = end + 1
+        elif (found := _CLASS.match(pattern, at)) is not None:
+            parts.append(_one_of(pattern, *found.groups()))
+            at = found.end()
         else:
             parts.append(re.escape(pattern[at]))
             at += 1
     return re.compile("".join(parts))
+
+
+def _one_of(pattern: str, inverted: str, characters: str) -> str:
+    """A class of characters, whose ranges alone mean something in it."""
+    one = f"[{'^/' * bool(inverted)}{re.sub(r'[^-]', lambda found: re.escape(found[0]), characters)}]"
+    try:
+        re.compile(one)
+    except re.error:
+        raise UsageError(f"[{characters}] of {pattern} is no range of characters; write its ends in order.") from None
+    return one
 
 
 def _by_table(table: str, found: FoundModels) -> Iterator[Planned]:
@@ -135,9 +169,11 @@ def _by_table(table: str, found: FoundModels) -> Iterator[Planned]:
     rows = list(table_rows(table))
     if not rows:
         raise UsageError(f"{table} names no model; write one to a line.")
-    column = next((name for name in _COLUMNS if name in rows[0]), None)
-    if column is None:
-        raise UsageError(f"{table} has no column {_COLUMNS[0]!r}, which says where a model lies; name one so.")
+    column = next((name for name in _COLUMNS if name in rows[0]), _COLUMNS[0])
+    lacking = next((number for number, row in enumerate(rows, 1) if not isinstance(row.get(column), str)), None)
+    if lacking is not None:
+        which = f"Row {lacking} of {table} has no {column!r}"
+        raise UsageError(f"{which}, a text that says where a model lies; write it there.")
     local = "://" not in table
     urls = [str(row[column]) for row in rows]
     urls = [str(Path(table).parent / url) if local and "://" not in url else url for url in urls]
@@ -150,8 +186,6 @@ def _by_table(table: str, found: FoundModels) -> Iterator[Planned]:
         if file is None:
             raise UsageError(f"{table} names {url}, which is not there; correct it.")
         name = str(row.get("model") or path[len(common) :].lstrip("/"))
-        if ".." in name.split("/") or name.startswith("/"):
-            raise UsageError(f"{table} names a result {name!r}, which would lie outside of the target; correct it.")
         yield Planned(name, storage.url(path), file.size, file.token)
 
 

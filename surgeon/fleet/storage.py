@@ -60,8 +60,12 @@ class Storage(ABC):
         """What a person calls a file."""
 
     @abstractmethod
-    def find(self, folder: str) -> Iterator[StoredFile]:
-        """All files below a folder, hidden ones too, in any order; none where there is no such folder."""
+    def find(self, folder: str, deep: int | None = None) -> Iterator[StoredFile]:
+        """All files below a folder, hidden ones too, in any order; none where there is no such folder.
+
+        deep: how many folders further down to look at least, None for all.  What is at the end of a link to a folder is
+        found where a number is given.
+        """
 
     @abstractmethod
     def stored(self, path: str) -> StoredFile | None:
@@ -130,6 +134,12 @@ def storage_of(url: str | os.PathLike[str]) -> tuple[Storage, str]:
     return RemoteStorage(system, text, path), path
 
 
+def beside(url: str, name: str = "") -> str:
+    """The URL of a file that is called so from the folder of another; of the folder itself where no name is given."""
+    head, chained, tail = url.partition("::")
+    return f"{head.rpartition('/')[0]}/{name}{chained}{tail}"
+
+
 class LocalStorage(Storage):
     """Folders of this machine."""
 
@@ -138,17 +148,22 @@ class LocalStorage(Storage):
     def url(self, path: str) -> str:
         return path
 
-    def find(self, folder: str) -> Iterator[StoredFile]:
-        for home, _, names in os.walk(folder):
+    def find(self, folder: str, deep: int | None = None) -> Iterator[StoredFile]:
+        for home, folders, names in os.walk(folder, onerror=_unlisted, followlinks=deep is not None):
+            if deep is not None and home.removeprefix(folder).count(os.sep) >= deep:
+                folders.clear()
             for name in names:
-                found = self.stored(os.path.join(home, name))
+                path = os.path.join(home, name)
+                found = self.stored(path)
                 if found is not None:
                     yield found
+                elif not os.path.exists(path):
+                    yield StoredFile(path, 0, "")  # a link to nothing
 
     def stored(self, path: str) -> StoredFile | None:
         try:
             status = os.stat(path)
-        except OSError:
+        except (OSError, ValueError):  # a name with a zero byte
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
@@ -167,9 +182,8 @@ class LocalStorage(Storage):
         with asking(path, "written"):
             file = Path(path)
             file.parent.mkdir(parents=True, exist_ok=True)
-            beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-            beside.write_text(text, encoding="utf-8")
-            os.replace(beside, file)
+            with _replaced(str(file)) as made:
+                made.write_text(text, encoding="utf-8")
 
     def fetch(self, path: str, to: Path) -> None:
         with asking(path, "read"):
@@ -190,18 +204,16 @@ class LocalStorage(Storage):
 
         with asking(to, "written"):
             os.makedirs(os.path.dirname(to), exist_ok=True)
-            beside = Path(f"{to}.{os.getpid()}.tmp")
-            beside.unlink(missing_ok=True)
-            source = open_read(Path(path))
-            try:
-                target = open_new(beside)
+            with _replaced(to) as made:
+                source = open_read(Path(path))
                 try:
-                    copy_file(source, target)
+                    target = open_new(made)
+                    try:
+                        copy_file(source, target)
+                    finally:
+                        os.close(target)
                 finally:
-                    os.close(target)
-            finally:
-                os.close(source)
-            os.replace(beside, to)
+                    os.close(source)
 
     def move(self, path: str, to: str) -> None:
         self.send(Path(path), to)
@@ -214,6 +226,25 @@ class LocalStorage(Storage):
 
     def is_same(self, other: Storage) -> bool:
         return other.is_local
+
+
+@contextmanager
+def _replaced(path: str) -> Iterator[Path]:
+    """Where a new file is to be made, which takes the place of another when it is whole and is gone otherwise."""
+    made = Path(f"{path}.{os.getpid()}.tmp")
+    made.unlink(missing_ok=True)
+    try:
+        yield made
+        os.replace(made, path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _unlisted(error: OSError) -> None:
+    """What `os.walk` would pass over in silence; what is no folder, or none any more, has nothing in it."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        with asking(str(error.filename), "listed"):
+            raise error
 
 
 class RemoteStorage(Storage):
@@ -234,7 +265,7 @@ class RemoteStorage(Storage):
     def url(self, path: str) -> str:
         return f"{self._head}{path}{self._tail}"
 
-    def find(self, folder: str) -> Iterator[StoredFile]:
+    def find(self, folder: str, deep: int | None = None) -> Iterator[StoredFile]:
         with asking(self.url(folder), "listed"):
             try:
                 found = self._system.find(folder, detail=True)
@@ -339,6 +370,8 @@ def _may_pass(error: Exception) -> bool:
 
 def _told(error: Exception) -> str:
     """What an error says, as a clause."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
     if "Credential" in type(error).__name__ or "Credentials" in str(error):
         return "no credentials were found: give them as the store's own tools take them"
     for kind, words in _WORDS.items():

@@ -1,12 +1,14 @@
 """Tables of models and of rows: lists of lines, JSONL, and parquet where pyarrow is there."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from surgeon.errors import ModelFileError, UsageError
+from surgeon.file.copying import write_all
 from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.storage import asking, storage_of
 
@@ -26,7 +28,8 @@ def table_rows(url: str) -> Iterator[Mapping[str, Any]]:
     if url.endswith(".parquet"):
         yield from _parquet_rows(url)
         return
-    lines = [line.strip() for line in (storage.text(path) or "").splitlines()]
+    text = (storage.text(path) or "").removeprefix("\ufeff")  # which editors of Windows put first
+    lines = [line.strip() for line in text.split("\n")]  # names may hold what else ends a line
     for number, line in enumerate(lines, 1):
         if not line or line.startswith("#"):
             continue
@@ -79,6 +82,23 @@ def require_table(path: str) -> None:
         _parquet(path)
     if not Path(path).absolute().parent.is_dir():
         raise UsageError(f"The folder of {path} does not exist: create it first.")
+
+
+@contextmanager
+def growing(path: str | None) -> Iterator[Callable[[FleetRow], None]]:
+    """A file of lines to which rows are added one by one, each whole when the next is; None for none."""
+    if path is None:
+        yield lambda row: None
+        return
+    with asking(path, "written"):
+        file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed below, where other errors are not its own
+    with file:
+
+        def add(row: FleetRow) -> None:
+            with asking(path, "written"):
+                write_all(file.fileno(), f"{row.line()}\n".encode())
+
+        yield add
 
 
 def write_parquet(rows: Iterable[FleetRow], path: str) -> None:

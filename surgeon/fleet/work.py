@@ -10,13 +10,14 @@ from typing import Any
 from surgeon.editing.result import EditReport
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError
 from surgeon.file import external
+from surgeon.file.copying import same_content
 from surgeon.file.model import Model
 from surgeon.fleet.orders import Job
 from surgeon.fleet.proofs import SharedProofs
 from surgeon.fleet.publishing import Publishing
 from surgeon.fleet.reading import Taken, take
 from surgeon.fleet.rows import FleetRow
-from surgeon.fleet.storage import StorageBusy, storage_of
+from surgeon.fleet.storage import Storage, StorageBusy, StoredFile, beside, storage_of
 from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.recipes.result import RecipeReport
 from surgeon.recipes.run import rule_settings, run
@@ -73,12 +74,35 @@ class _ModelWork:
         with ExitStack() as stack:
             try:
                 taken = stack.enter_context(take(self.job))
+                clash = self._clash(taken)
             except StorageBusy:
                 raise
             except SurgeonError as error:
                 row.outcome, row.why = "refused", str(error)
                 return
-            self._do(taken)
+            if clash:
+                row.outcome, row.why = "unwritten", clash
+            else:
+                self._do(taken)
+
+    def _clash(self, taken: Taken) -> str:
+        """Why its data cannot be written: those of a model from elsewhere would have one name with them, "" where none.
+
+        Both models are told so, whichever comes first; it may be otherwise in another run, over other models.
+        """
+        if self.job.orders.external_data == "inline":
+            return ""
+        for location, data in taken.data.items():
+            for home in self.job.beside:
+                url = beside(home, location)
+                storage, path = storage_of(url)
+                other = storage.stored(path)
+                if other is not None and not _is_one(taken.storage, data, storage, other):
+                    return (
+                        f"Its data file {location} and {url} would have one name in the target: give the results "
+                        "folders of their own, as by the column model of a table, or use --external-data inline."
+                    )
+        return ""
 
     def _do(self, taken: Taken) -> None:
         row = self.row
@@ -171,6 +195,13 @@ class _ModelWork:
             raise
         except (ModelFileError, OSError) as error:
             row.outcome, row.why, row.made = "unwritten", str(error), {}
+
+
+def _is_one(storage: Storage, data: StoredFile, other_storage: Storage, other: StoredFile) -> bool:
+    """Whether two files are one, or hold the same."""
+    if storage.is_local and other_storage.is_local:
+        return same_content(Path(data.path), Path(other.path))
+    return storage.is_same(other_storage) and data.token == other.token
 
 
 def without_sites(recipe: Recipe, taken: Taken) -> RecipeReport | None:

@@ -3,12 +3,17 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 
+import numpy as np
 import onnx
 import pytest
 
 import surgeon
+from surgeon.fleet.book import Book
 from surgeon.fleet.orders import Orders
+from surgeon.fleet.sources import find_models
 from surgeon.fleet.tables import table_rows
 from tests.command_line import files_in, run
 from tests.fleet import zoo
@@ -55,7 +60,7 @@ def test_only_what_is_done_lies_in_the_target(fleet):
     root, found = fleet
     done = {"a/g1.onnx", "a/g2.onnx", "a/g3.onnx", "b/relu.onnx", "b/large.onnx", "b/large.weights"}
     assert everything(root / "out") == done
-    assert files_in(root / "out" / ".surgeon") == {"run.json", "rows.jsonl", "proofs"}
+    assert files_in(root / "out" / ".surgeon") == {"lock", "run.json", "rows.jsonl", "proofs"}
     assert (root / "out/b/large.weights").stat().st_size == 1 << 26
     assert (root / "out/b/relu.onnx").read_bytes() == (root / "zoo/b/relu.onnx").read_bytes()
     assert [node.op_type for node in onnx.load(root / "out/a/g1.onnx").graph.node] == ["MatMul", "Gelu"]
@@ -201,7 +206,7 @@ def test_a_model_that_hangs_ends_by_the_clock(tmp_path):
     assert found["a.onnx"].why == "It took more than 6 s while the recipe ran; give it more with --model-time."
     again = surgeon.run_many(TROUBLE, str(tmp_path / "zoo/*.onnx"), to=tmp_path / "out", resume=True, **settings)
     assert again.kept == 3
-    assert files_in(tmp_path / "out/.surgeon") == {"run.json", "rows.jsonl", "proofs"}
+    assert files_in(tmp_path / "out/.surgeon") == {"lock", "run.json", "rows.jsonl", "proofs"}
 
 
 def test_rows_of_parquet_are_those_of_lines(models):
@@ -234,7 +239,13 @@ def refusals():
     yield "a model beside", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--over", "{0}/zoo/*.onnx"], "beside --over"
     yield "target inside", ["--over", "{0}/**/*.onnx", "--to", "{0}/out"], "would fit"
     yield "over itself", ["--over", "{0}/zoo/a.onnx", "--to", "{0}/zoo"], "over itself"
-    yield "one name", ["--over", "{0}/zoo/*.onnx", "--over", "{0}/zoo/a.onnx", "--to", "{0}/out"], "one name"
+    yield "one name", ["--over", "{0}/zoo/*.onnx", "--over", "{0}/other/a.onnx", "--to", "{0}/out"], "one name"
+    yield "nothing", ["--over", "", "--to", "{0}/out"], "No model is named"
+    yield "a range", ["--over", "{0}/zoo/[z-a].onnx", "--to", "{0}/out"], "[z-a] of "
+    yield "a pipe", ["--over", "/dev/null", "--to", "{0}/out"], "no file that can be read twice"
+    yield "a baseline of another kind", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--baseline", "{0}/r.toml"], (
+        "give what --rows wrote, as in --rows then.jsonl"
+    )
     yield "a folder", ["--over", "{0}/zoo", "--to", "{0}/out"], "**/*.onnx"
     yield "an engine", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--engine", "slurm"], "no engine 'slurm'"
     yield "no time", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--model-time", "0"], "cannot take 0 s"
@@ -248,6 +259,8 @@ def refusals():
 
 @pytest.mark.parametrize(("arguments", "told"), [case[1:] for case in refusals()], ids=[case[0] for case in refusals()])
 def test_what_cannot_begin_is_one_sentence_and_nothing_is_written(models, arguments, told):
+    (models / "other").mkdir()
+    shutil.copy(models / "zoo/b.onnx", models / "other/a.onnx")
     before = files_in(models)
     ran = run("run", models / "r.toml", *[item.format(models) for item in arguments])
     assert ran.exit_code == 2
@@ -376,3 +389,183 @@ def test_the_extra_is_for_stores_and_for_several_at_once(models, monkeypatch):
         surgeon.run_many(GELU, over, to=models / "out", jobs=2)
     with pytest.raises(surgeon.UsageError, match=r"needs fsspec: pip install 'surgeon\[fleet\]'"):
         surgeon.run_many(GELU, "s3://zoo/*.onnx", to=models / "out")
+
+
+def outside(path, values, location="weights.bin"):
+    """A model whose matrix lies in a data file beside it."""
+    zoo.gelus(path, weight=np.asarray(values, np.float32))
+    model = onnx.load(path)
+    tensor = next(item for item in model.graph.initializer if item.name == "w0")
+    (path.parent / location).write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    onnx.save(model, path)
+
+
+def matrix_of(path):
+    model = onnx.load(path)
+    return onnx.numpy_helper.to_array(next(item for item in model.graph.initializer if item.name == "w0"))
+
+
+def test_data_of_one_name_never_take_each_other_s_place(tmp_path):
+    """Results that go to one folder: whose data files would have one name, neither is written; apart they are."""
+    for name, factor in (("one", 1), ("two", 2)):
+        outside(tmp_path / name / "model.onnx", factor * np.eye(4))
+    lines = [{"source": f"{name}/model.onnx", "model": f"{name}.onnx"} for name in ("one", "two")]
+    (tmp_path / "flat.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    flat = surgeon.run_many(GELU, tmp_path / "flat.jsonl", to=tmp_path / "flat")
+    assert [row.outcome for row in flat] == ["unwritten", "unwritten"]
+    assert all("weights.bin would have one name in the target" in row.why for row in flat)
+    assert not everything(tmp_path / "flat")
+    inline = surgeon.run_many(GELU, tmp_path / "flat.jsonl", to=tmp_path / "inline", external_data="inline")
+    apart = surgeon.run_many(GELU, str(tmp_path / "*/model.onnx"), to=tmp_path / "out/apart")
+    assert inline.ok
+    assert apart.ok
+    for name, factor in (("one", 1), ("two", 2)):
+        for path in (tmp_path / f"inline/{name}.onnx", tmp_path / f"out/apart/{name}/model.onnx"):
+            assert np.array_equal(matrix_of(path), factor * np.eye(4)), path
+
+
+def test_equal_data_of_models_from_elsewhere_go_to_one_folder(tmp_path):
+    """And one that is told of a neighbour's is done as soon as that is not in the run."""
+    for name in ("one", "two"):
+        outside(tmp_path / name / f"{name}.onnx", np.eye(4))
+    over = [str(tmp_path / "one/*.onnx"), str(tmp_path / "two/*.onnx")]
+    assert surgeon.run_many(GELU, over, to=tmp_path / "out").ok
+    outside(tmp_path / "two/two.onnx", 2 * np.eye(4))
+    assert surgeon.run_many(GELU, over, to=tmp_path / "new").outcomes == {"unwritten": 2}
+    alone = surgeon.run_many(GELU, over[1], to=tmp_path / "new", resume=True)
+    assert (alone.kept, alone.outcomes) == (0, {"proved": 1})
+
+
+def test_a_link_to_nothing_has_its_row(models):
+    """Stores of data versions leave such where a model was not fetched; when it is there, it is done."""
+    (models / "zoo/d.onnx").symlink_to(models / "kept/d.onnx")
+    found = surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out")
+    assert (found["d.onnx"].outcome, found.ok) == ("refused", False)
+    assert "is a link to what is not there" in found["d.onnx"].why
+    zoo.gelus(models / "kept/d.onnx")
+    again = surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out", resume=True)
+    assert (again.kept, again.ok) == (3, True)
+
+
+def test_links_to_folders_are_followed_as_a_shell_does(models):
+    (models / "all").mkdir()
+    (models / "all/linked").symlink_to(models / "zoo")
+    (models / "all/up").symlink_to(models / "all")
+    found = surgeon.run_many(GELU, str(models / "all/*/*.onnx"), to=models / "out")
+    assert [row.model for row in found] == ["linked/a.onnx", "linked/b.onnx", "linked/c.onnx"]
+    with pytest.raises(surgeon.UsageError, match="No model fits"):
+        surgeon.run_many(GELU, str(models / "all/**/*.onnx"), to=models / "out")
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(models, monkeypatch):
+    def scandir(path, real=os.scandir):
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    (models / "zoo/locked").mkdir()
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(surgeon.SurgeonError, match="locked cannot be listed: permission is denied"):
+        surgeon.run_many(GELU, str(models / "zoo/**/*.onnx"), to=models / "out")
+
+
+def test_one_run_at_a_time_writes_to_a_target(models):
+    """A second process is told so and takes nothing away; a lock that is left behind holds nobody up."""
+    pytest.importorskip("fcntl")
+    code = (
+        "import sys; from surgeon.fleet.locking import locked; from surgeon.fleet.storage import storage_of\n"
+        "held = locked(*storage_of(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(models / "out")]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    over = str(models / "zoo/*.onnx")
+    try:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(surgeon.UsageError, match="Another run writes to .*out: wait until it has ended"):
+            surgeon.run_many(GELU, over, to=models / "out")
+        assert surgeon.run_many(GELU, over, to=models / "out", dry_run=True).ok
+    finally:
+        other.kill()
+        other.communicate()
+    assert surgeon.run_many(GELU, over, to=models / "out").ok
+
+
+def test_rows_of_any_name_are_read_again(models):
+    """U+2028 ends a line for Python's splitlines, and stands as it is in JSON."""
+    shutil.copy(models / "zoo/a.onnx", models / "zoo/a\u2028b.onnx")
+    over, rows = str(models / "zoo/*.onnx"), models / "rows.jsonl"
+    surgeon.run_many(GELU, over, to=models / "out", rows=rows)
+    assert not surgeon.run_many(GELU, over, to=models / "out", baseline=rows).changes
+
+
+def test_rows_that_cannot_be_written_are_told_with_their_file(models):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("the system has no device that is full")
+    (models / "rows.jsonl").symlink_to("/dev/full")
+    with pytest.raises(surgeon.ModelFileError, match=r"rows\.jsonl cannot be written: No space left on device"):
+        surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out", rows=models / "rows.jsonl")
+
+
+def test_files_that_no_text_names_are_told(models):
+    """One of a model is refused; another is none of ours."""
+    with open(os.fsencode(models / "zoo") + b"/notes\xff.txt", "wb"):
+        pass
+    over = str(models / "zoo/*.onnx")
+    for _ in range(2):
+        assert surgeon.run_many(GELU, over, to=models / "out", resume=True).ok
+    shutil.copy(models / "zoo/a.onnx", os.fsencode(models / "zoo") + b"/d\xff.onnx")
+    with pytest.raises(surgeon.UsageError, match=r"d.*\.onnx is not in UTF-8; give the file another"):
+        surgeon.run_many(GELU, over, to=models / "out")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("[ab].onnx", "a b"), ("[!a].onnx", "b c"), ("[^a].onnx", "b c"), ("[a-c].onnx", "a b c"), ("[]a].onnx", "a"),
+        ("[[]a[]].onnx", "[a]"), ("[!]a.onnx", ""), ("?.onnx", "a b c"), ("zoo[!a]a.onnx", ""),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("error")
+def test_patterns_are_those_of_a_shell(tmp_path, pattern, names):
+    for name in ("a", "b", "c", "[a]"):
+        (tmp_path / "zoo").mkdir(exist_ok=True)
+        (tmp_path / f"zoo/{name}.onnx").touch()
+    book = Book()
+    if names:
+        find_models(str(tmp_path / "zoo" / pattern), str(tmp_path / "out"), book)
+        assert [item.name for item in book.planned()] == [f"{name}.onnx" for name in names.split()]
+    else:
+        with pytest.raises(surgeon.UsageError, match="No model fits"):
+            find_models(str(tmp_path / "zoo" / pattern), str(tmp_path / "out"), book)
+
+
+def test_a_file_that_looks_like_a_pattern_is_a_file(tmp_path):
+    for name in ("a", "[a]"):
+        (tmp_path / f"{name}.onnx").touch()
+    book = Book()
+    find_models(str(tmp_path / "[a].onnx"), str(tmp_path / "out"), book)
+    assert [item.name for item in book.planned()] == ["[a].onnx"]
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"source": "zoo/a.onnx", "model": ".surgeon/rows.jsonl"}, "cannot be called '.surgeon/rows.jsonl'"),
+        ({"source": "zoo/a.onnx", "model": "../a.onnx"}, "cannot be called '../a.onnx'"),
+        ({"source": "zoo/a.onnx", "model": "x/"}, "cannot be called 'x/'"),
+        ({"source": "zoo/a.onnx", "model": "a\0b"}, "cannot be called"),
+        ({"source": "zoo/a.onnx", "model": "a\ud800b"}, "is not in UTF-8"),
+        ({"source": "zoo/\0.onnx"}, "is not there"),
+        ({"path": "zoo/a.onnx"}, "Row 2 of .* has no 'source'"),
+        ({"source": None}, "Row 2 of .* has no 'source'"),
+    ],
+)
+def test_rows_of_a_table_that_lead_nowhere(models, row, told):
+    lines = [{"source": "zoo/b.onnx"}, row]
+    (models / "list.jsonl").write_text("\ufeff" + "\r\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with pytest.raises(surgeon.UsageError, match=told):
+        surgeon.run_many(GELU, models / "list.jsonl", to=models / "out")
+    assert not (models / "out").exists()
