@@ -371,8 +371,8 @@ NESTED = """(bool c, int64 n, bool t, float[4] x) => (float[4] y, float[4] z) {{
          "Identity → nothing"),
         ("(float[4] x, float[4] k = {{1.0, 1.0, 1.0, {}}}) => (float[4] y, float[4] k) {{ y = Exp (x) }}",
          ["1.0"], ["2.0"], "weights", "output k has other numbers in float32[4]"),
-        (SWAPPED_OUTSIDE, ["Exp", "Sin"], ["Sin", "Exp"], "nodes", "Neg → Neg"),
-        (NESTED, ["s", "r"], ["r", "s"], "nodes", "Neg → Neg"),
+        (SWAPPED_OUTSIDE, ["Exp", "Sin"], ["Sin", "Exp"], "wiring", "Neg reads another tensor as input 0"),
+        (NESTED, ["s", "r"], ["r", "s"], "wiring", "Neg reads another tensor as input 0"),
     ],
 )
 def test_what_graphs_hand_on_that_no_node_of_theirs_makes(text, one, other, kind, what):
@@ -418,7 +418,7 @@ TWO = """<domain: "l", opset_import: ["" : 18]> F <p: float = 1.0, q: float = 2.
     [
         (LEAKY, ["18", "0.1"], ["18", "0.9"], [("attributes", "default of alpha: 0.1 → 0.9")]),
         (LEAKY, ["18", "0.1"], ["16", "0.1"], [("opset", "opset of ai.onnx: 18 → 16")]),
-        (TWO, ["p"], ["q"], [("nodes", "Mul → Mul")]),
+        (TWO, ["p"], ["q"], [("constants", "Mul has another constant as input 1")]),
     ],
 )
 def test_functions_say_more_than_their_nodes(text, one, other, changes):
@@ -549,3 +549,69 @@ def test_long_texts_are_told_from_where_they_part():
     assert surgeon.diff(one, other).told == [f"doc_string: '…{'a' * 20}{'b' * 20}…' → '…{'a' * 20}c'"]
     one.doc_string = "a" * 99
     assert surgeon.diff(one, other).told == [f"doc_string: '…{'a' * 20}' → '…{'a' * 20}c'"]
+
+
+def one_node(text, *, also="", opset=19):
+    return parse(f'<ir_version: 9, opset_import: ["": {opset}, "acme": 1]> g {text} {also}')
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other", "kind", "what"),
+    [
+        ("(string[2] x) => (bool[2] y) <string[2] s = {{\"a\", \"{}\"}}> {{ y = Equal (x, s) }}", "b", "c",
+         "constants", "Equal has string [a, b] → string [a, c] as input 1"),
+        ("(float[2] x, float[2] z) => (float[2] y) {{ y = Sub ({}) }}", "x, z", "z, x", "wiring",
+         "Sub reads another tensor as input 0"),
+        ("(float[2] x) => (float[2] y) {{ y = acme.f <a = {}> (x) }}", "1", "1.0", "attributes", "acme::f: a 1 → 1.0"),
+        ("(float[2] x) => (float[2] y) {{ y = acme.f <a = [{}]> (x) }}", "1, " * 30 + "2", "1, " * 30 + "3",
+         "attributes", "acme::f: a holds something else"),
+        ("(float[2] x) => (float[2] y) {{ y = acme.f <a = float[31] {{{}}}> (x) }}", "1, " * 30 + "2", "1, " * 30 + "3",
+         "attributes", "acme::f: a holds something else"),
+    ],
+)  # fmt: skip
+def test_of_a_node_that_stands_alone_it_is_told_what_differs(text, one, other, kind, what):
+    """Not that it went and came, as all of it did."""
+    found = surgeon.diff(one_node(text.format(one)), one_node(text.format(other)))
+    assert told(found)[0] == (kind, what, 1)
+    assert not surgeon.diff(one_node(text.format(one)), one_node(text.format(one))).differs
+
+
+def test_operands_of_a_sum_that_stands_alone_may_change_places():
+    text = "(float[2] x, float[2] z) => (float[2] y) {{ y = Add ({}) }}"
+    assert not surgeon.diff(one_node(text.format("x, z")), one_node(text.format("z, x"))).differs
+
+
+def test_sparse_tensors_are_told_as_such():
+    numbers = ", ".join(map(str, range(20)))
+    models = [one_node(f"(float[20] x) => (float[20] y) <float[20] w = {{{numbers}}}> {{ y = Mul (x, w) }}")]
+    for places in ([0, 1], [0, 2]):
+        model = one_node("(float[20] x) => (float[20] y) { y = Mul (x, w) }")
+        values = numpy_helper.from_array(np.ones(2, np.float32), "w")
+        indices = numpy_helper.from_array(np.array(places), "at")
+        model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [20]))
+        models.append(model)
+    dense, one, other = models
+    assert told(surgeon.diff(one, other)) == [("weights", "Mul has other numbers in sparse float32[20] as input 1", 1)]
+    assert told(surgeon.diff(dense, one)) == [
+        ("constants", "Mul has float32[20] → sparse float32[20] as input 1", 1)
+    ]
+
+
+def test_what_nothing_reads_is_told():
+    """Training info, annotations, tensors without a reader, and a key that stands there twice."""
+    one, other = (one_node("(float[2] x) => (float[2] y) { y = Neg (x) }") for _ in range(2))
+    other.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "unread"))
+    other.graph.quantization_annotation.add(tensor_name="y")
+    other.training_info.add().algorithm.node.add(op_type="Neg")
+    for value in "ab":
+        other.metadata_props.add(key="k", value=value)
+    found = surgeon.diff(one, other)
+    assert not found.differs
+    assert found.told == [
+        "metadata k: nothing → 'a'",
+        "metadata k (2): nothing → 'b'",
+        "training info: nothing → 1, of other content",
+        "quantization annotations: nothing → 1, of other content",
+        "stored tensors that nothing reads, in one model alone: nothing → float32[3]",
+    ]
+    assert not surgeon.diff(other, other).told

@@ -12,7 +12,7 @@ from surgeon.differing.told import told_of_nodes
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.file.sameness import Contents
 from surgeon.grouping import grouped
-from surgeon.indexing.scope import split_op
+from surgeon.indexing.scope import Node, split_op
 from surgeon.listing import first_of
 from surgeon.ops.records import COMMUTATIVE
 from surgeon.ops.walking import GRAPHS
@@ -44,9 +44,15 @@ class GraphChanges:
         ]
         self._found: dict[tuple[ChangeKind, str, tuple[str, ...], tuple[str, ...]], list[Site]] = defaultdict(list)
         self.told = Counter[str]()
+        for gone, come in self._regions():  # one node of one op by itself, in one site: what differs is in the node
+            if len(gone) == len(come) == 1 and one.nodes[gone[0]].op == other.nodes[come[0]].op:
+                self.pairing.join(gone[0], come[0])
         self._pairs()
         self._handed_on()
-        self._regions()
+        if any(self._sizes):
+            self._region("sizes", *self._sizes)
+        for gone, come in self._regions():
+            self._region("nodes", gone, come)
 
     @property
     def changes(self) -> Iterator[ModelChange]:
@@ -87,7 +93,9 @@ class GraphChanges:
                 if node.proto.overload:
                     text["overload"] = node.proto.overload
             names = sorted(name for name in {**texts[0], **texts[1]} if texts[0].get(name) != texts[1].get(name))
-            told = (f"{name} {texts[0].get(name, 'left out')} → {texts[1].get(name, 'left out')}" for name in names)
+            told = [f"{name} {texts[0].get(name, 'left out')} → {texts[1].get(name, 'left out')}" for name in names]
+            if not told:  # of tensors and of long lists, which are not written out
+                told = [f"{name} holds something else" for name in _unlike(one, other)]
             self._note("attributes", f"{one.op}: {', '.join(told) or 'attributes'}", at, to)
 
     def _inputs(self, at: int, to: int) -> None:
@@ -162,13 +170,16 @@ class GraphChanges:
 
     def _held_otherwise(self, name: str, other: str) -> tuple[ChangeKind, str]:
         """How what one stored tensor holds differs from what another does; "" where it does not."""
-        if self.one.held(name) != self.other.held(other):
-            texts = self._text(self.one, name), self._text(self.other, other)
-            return ("constants" if texts[0] != texts[1] else "weights"), f"has {texts[0]} → {texts[1]}"
         tensors = self.one.stored(name), self.other.stored(other)
-        if tensors[0] is not None and tensors[1] is not None and not self._same_bytes(tensors[0], tensors[1]):
-            return "weights", f"has other numbers in {self._text(self.one, name)}"
-        return "weights", ""
+        is_held_alike = self.one.held(name) == self.other.held(other)
+        if is_held_alike and (tensors[0] is None or tensors[1] is None or self._same_bytes(tensors[0], tensors[1])):
+            return "weights", ""
+        texts = self._text(self.one, name), self._text(self.other, other)
+        if texts[0] != texts[1]:
+            return "constants", f"has {texts[0]} → {texts[1]}"
+        if not texts[0]:  # in a function, what calls give
+            return "constants", "has another constant"
+        return "weights", f"has other numbers in {texts[0]}"
 
     def _same_bytes(self, mine: onnx.TensorProto, theirs: onnx.TensorProto) -> bool:
         """Whether tensors of one dtype and shape hold the same; all is read only where a few bytes agree."""
@@ -182,9 +193,12 @@ class GraphChanges:
         value = side.index.constants.get(side.scope, name)
         shape = side.index.constants.shape(side.scope, name)
         if value is not None and value.array.size <= SHOWN:
-            return f"{value.array.dtype} {numbers_text(value.array)}"
+            kind = "string" if value.array.dtype == object else value.array.dtype
+            return f"{kind} {numbers_text(value.array)}"
         tensor = side.stored(name)
-        return type_text(0, shape) if tensor is None else type_text(tensor.data_type, tensor.dims)
+        dtype = shapes_of(side.index).dtype(side.scope, name) if tensor is None else tensor.data_type
+        text = type_text(dtype or 0, shape if tensor is None else tensor.dims)
+        return f"sparse {text}" if side.is_sparse(name) else text
 
     def _types(self, at: int, to: int) -> None:
         one, other = self.one.nodes[at], self.other.nodes[to]
@@ -196,17 +210,15 @@ class GraphChanges:
                     texts = [type_text(dtype or 0, shape) for dtype, shape in facts]
                     self._note("types", f"{one.op} makes {texts[0]} → {texts[1]}", at, to)
 
-    def _regions(self) -> None:
-        """Nodes that went and came, those that hang together as one site, all that compute sizes as another."""
+    def _regions(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Nodes that went and came, those that hang together as one site, but for those that compute sizes."""
         gone, come = (
             [at for at in range(len(side.nodes)) if at not in done and at not in side.sizes]
             for side, done in ((self.one, self.pairing.to), (self.other, self.pairing.back))
         )
-        if any(self._sizes):
-            self._region("sizes", *self._sizes)
         items = [*((0, at) for at in gone), *((1, at) for at in come)]
         for region in grouped(items, (pair for pair in self._links(gone, come) if self._may_be_one(*pair))):
-            self._region("nodes", *([at for side, at in region if side == number] for number in (0, 1)))
+            yield [at for side, at in region if side == 0], [at for side, at in region if side == 1]
 
     def _region(self, kind: ChangeKind, removed: Sequence[int], added: Sequence[int]) -> None:
         ops = tuple(self.one.nodes[at].op for at in removed), tuple(self.other.nodes[at].op for at in added)
@@ -259,6 +271,13 @@ class GraphChanges:
 def _given(side: GraphSide) -> list[Facts]:
     """What is known of what a graph is given."""
     return [shapes_of(side.index).facts(side.scope, name) for name in ends_of(side.scope)[0]]
+
+
+def _unlike(one: Node, other: Node) -> list[str]:
+    """The attributes that two nodes have and that say something else."""
+    said = [{item.name: item.SerializeToString(deterministic=True) for item in node.proto.attribute
+             if item.type not in GRAPHS} for node in (one, other)]
+    return sorted(name for name, data in said[0].items() if said[1].get(name, data) != data)
 
 
 def layer_of(path: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from surgeon.differing.changes import GraphChanges, merged
 from surgeon.differing.header import of_functions, of_header
 from surgeon.differing.result import ModelChange, ModelDiff
 from surgeon.differing.side import GraphSide, ends_of
-from surgeon.differing.told import lines_of_nodes, told_of
+from surgeon.differing.told import lines_of_nodes, told_of, told_of_unread
 from surgeon.file.model import Model
 from surgeon.file.sameness import Contents
 from surgeon.file.source import Source, as_written, label
@@ -52,7 +52,7 @@ def diff(first: Source, second: Source) -> ModelDiff:
             for held in contents:
                 held.close()
         changes = [*of_header(one.skeleton, other.skeleton), *found.changes]
-        told = [*told_of(one.skeleton, other.skeleton), *lines_of_nodes(found.told)]
+        told = [*told_of(one.skeleton, other.skeleton), *found.unread, *lines_of_nodes(found.told)]
     return ModelDiff(
         first=label(first),
         second=label(second),
@@ -75,6 +75,7 @@ class _ModelChanges:
         self.same = self.renamed = 0
         self.told = Counter[str]()
         self.nodes = (_count(one), _count(other))
+        self.unread = list(told_of_unread(one.main, other.main))
         self._compare(one.main, other.main)
         theirs = {_key(scope): scope for scope in other.functions}
         for scope in one.functions:

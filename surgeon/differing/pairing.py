@@ -133,9 +133,10 @@ class Pairing:
             theirs = rows[1].get(key, ())
             if len(ours) == len(theirs):
                 for one, other in zip(ours, theirs, strict=True):
-                    self._join(one, other)
+                    self.join(one, other)
 
-    def _join(self, one: int, other: int) -> None:
+    def join(self, one: int, other: int) -> None:
+        """Have two nodes stand for each other."""
         self.to[one], self.back[other] = other, one
 
     def _same(self, one: int, other: int) -> bool:
@@ -155,7 +156,7 @@ class Pairing:
             one, other = waiting.popleft()
             for a, b in (*self._makers(one, other), *self._readers(one, other)):
                 if a not in self.to and b not in self.back and may_pair(a, b):
-                    self._join(a, b)
+                    self.join(a, b)
                     waiting.append((a, b))
 
     def _makers(self, one: int, other: int) -> Iterator[tuple[int, int]]:
@@ -180,7 +181,7 @@ class Pairing:
         if 2 * sum(map(len, runs)) >= min(map(len, rows)):
             for run in runs:
                 for one, other in run:
-                    self._join(one, other)
+                    self.join(one, other)
 
     def _in_order(self) -> None:
         """Pair what stands in the same order: runs of it, and single nodes that have a neighbour paired alike."""
@@ -189,7 +190,7 @@ class Pairing:
             for run in self._runs(keys, self._left()):
                 for one, other in run:
                     if len(run) >= RUN or self._touch(one, other):
-                        self._join(one, other)
+                        self.join(one, other)
 
     def _left(self) -> list[list[int]]:
         """The nodes of each graph that have no counterpart."""

@@ -136,6 +136,13 @@ class GraphSide:
         value = maker.attribute("value") if maker is not None and maker.op == "Constant" else None
         return None if value is None or value.ref_attr_name else value.t
 
+    def is_sparse(self, name: str) -> bool:
+        """Whether a tensor that no node computes is stored by its numbers other than zero alone."""
+        home = self.scope.home(name)
+        maker = None if home is None else home.producers.get(name)
+        is_written_so = maker is not None and maker.attribute("sparse_value") is not None
+        return home is not None and (name in home.sparse or is_written_so)
+
     @cached_property
     def said(self) -> list[Hashable]:
         """What the attributes of each node say, those that hold graphs apart, and which overload it calls."""

@@ -7,12 +7,14 @@ from typing import Any
 
 from onnx import FunctionProto, ModelProto
 
-from surgeon.indexing.scope import Node
-from surgeon.listing import counted
+from surgeon.drawing.content import type_text
+from surgeon.indexing.scope import Node, Scope
+from surgeon.listing import counted, first_of
 from surgeon.ops.walking import key_of
 
 _FIELDS = ("ir_version", "producer_name", "producer_version", "domain", "model_version")
 _SHOWN = 40  # characters of a text
+_LISTED = 6  # tensors that are named
 
 
 def told_of(one: ModelProto, other: ModelProto) -> Iterator[str]:
@@ -29,6 +31,30 @@ def told_of(one: ModelProto, other: ModelProto) -> Iterator[str]:
         {"::".join(filter(None, key_of(item))): item for item in model.functions} for model in (one, other)
     ]
     yield from _of_pairs("function", *functions)
+    for name, sides in (
+        ("training info", [model.training_info for model in (one, other)]),
+        ("quantization annotations", [model.graph.quantization_annotation for model in (one, other)]),
+    ):
+        texts = [sorted(item.SerializeToString(deterministic=True) for item in items) for items in sides]
+        if texts[0] != texts[1]:
+            yield f"{name}: {' → '.join(str(len(items) or 'nothing') for items in sides)}, of other content"
+
+
+def told_of_unread(one: Scope, other: Scope) -> Iterator[str]:
+    """Stored tensors that nothing reads, of the main graphs, where there are others of such."""
+    counts = [Counter(_unread(scope)) for scope in (one, other)]
+    if counts[0] != counts[1]:
+        before, after = (first_of(list((mine - theirs).elements()), _LISTED) or "nothing"
+                         for mine, theirs in (counts, counts[::-1]))
+        yield f"stored tensors that nothing reads, in one model alone: {before} → {after}"
+
+
+def _unread(scope: Scope) -> Iterator[str]:
+    """The dtypes and shapes of stored tensors that no node reads and that are no outputs."""
+    given = {item if isinstance(item, str) else item.name for item in scope.proto.output}
+    for name, tensor in scope.initializers.items():
+        if name not in given and not scope.consumers.get(name):
+            yield type_text(tensor.data_type, tensor.dims)
 
 
 def told_of_nodes(one: Node, other: Node) -> Iterator[str]:
@@ -57,7 +83,13 @@ def _of_messages(where: str, one: Any, other: Any) -> Iterator[str]:
 def _told(message: Any) -> dict[str, str]:
     """The doc string and the metadata of a message, those that say something."""
     found = {"doc_string": message.doc_string}
-    found |= {f"metadata {item.key}": item.value for item in message.metadata_props}
+    for item in message.metadata_props:
+        name = f"metadata {item.key}"
+        count = 1
+        while name in found:  # a key that is given again
+            count += 1
+            name = f"metadata {item.key} ({count})"
+        found[name] = item.value
     return {name: text for name, text in found.items() if text}
 
 
