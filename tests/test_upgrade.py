@@ -114,6 +114,15 @@ def test_attributes_that_became_inputs_move(tmp_path: Path, old: int, new: int, 
     assert edited in done.edited
 
 
+def test_a_split_whose_sizes_are_left_out_by_an_empty_name(tmp_path: Path) -> None:
+    path = save(tmp_path, "a, b = Split <axis = 1> (x) y = Concat <axis = 1> (b, a)", opset=13)
+    model = onnx.load(path)
+    model.graph.node[0].input.append("")
+    onnx.save(model, path)
+    _, done = raised(path, 18)
+    assert done.edited == {"Split: attribute num_outputs=2 came": 1}
+
+
 def test_equal_axes_share_one_initializer_with_a_fresh_name(tmp_path: Path) -> None:
     """Two nodes with axes -1, one with axes 0, and a tensor that already has the name."""
     body = """
@@ -191,11 +200,41 @@ def test_roi_align_keeps_its_sampling(tmp_path: Path) -> None:
     assert modes == [b"output_half_pixel"]
 
 
+@pytest.mark.parametrize("mode", ["", "bilinear", "bicubic", "nearest"])
+def test_grid_sample_keeps_its_mode_under_its_new_name(tmp_path: Path, mode: str) -> None:
+    told = f'<mode = "{mode}">' if mode else ""
+    body = f"i = Unsqueeze(x, z) s = GridSample {told} (i, grid) y = Flatten(s)"
+    constants = "int64[2] z = {0, 1}, float[1, 2, 2, 2] grid = {-1.2, 0.1, 0.3, -0.2, 0.9, 0.4, 1.3, 0.0}"
+    model, done = raised(save(tmp_path, body, opset=16, constants=constants), 22)
+    became = {"bilinear": [b"linear"], "bicubic": [b"cubic"], "nearest": [b"nearest"], "": []}[mode]
+    assert [item.s for item in model.graph.node[1].attribute] == became
+    assert bool(done.edited) == mode.startswith("bi")
+
+
+def test_nodes_of_the_training_info_block_where_they_would_change(tmp_path: Path) -> None:
+    """They follow the opset of the model, and are not looked into; what means the same there blocks nothing."""
+    path = save(tmp_path, "y = Relu(x)", opset=12)
+    model = onnx.load(path)
+    algorithm = model.training_info.add().algorithm
+    algorithm.name = "training"
+    algorithm.node.add(op_type="Exp", input=["y"], output=["z"])
+    onnx.save(model, path)
+    assert upgrade(path, 13, tmp_path / "same.onnx").outcome == "proved"
+    algorithm.node.add(op_type="Softmax", input=["z"], output=["s"])
+    squeeze = algorithm.node.add(op_type="Squeeze", input=["z"], output=["q"])
+    squeeze.attribute.append(onnx.helper.make_attribute("axes", [0]))
+    onnx.save(model, path)
+    with pytest.raises(GraphError) as raised_error:
+        upgrade(path, 13, tmp_path / "out.onnx")
+    assert "Softmax at s in the training info (it works over one axis" in str(raised_error.value)
+    assert "Squeeze at q in the training info (Squeeze: attribute axes became an input" in str(raised_error.value)
+    assert not (tmp_path / "out.onnx").exists()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "body", "words"),
     [
         (12, 13, "y = Softmax <axis = 0> (x)", "Softmax at /y/Softmax (it works over one axis"),
-        (19, 20, "a = Unsqueeze(x, z) g = Reshape(x, r) s = GridSample(a, g) y = Relu(s)", "GridSample at"),
         (6, 17, "y = Add <broadcast = 1> (x, one)", "Add at /y/Add"),
         (6, 11, "y = Clip <max = 1.0> (x)", "Clip at /y/Clip"),
         (10, 11, "y = Resize(x, one)", "Resize at /y/Resize (its input scales changed in opset 11"),

@@ -188,7 +188,7 @@ def _move_split(change: Change) -> None:
 
 
 def _number_outputs(change: Change) -> None:
-    if change.inputs < 2:
+    if "split" not in change.moved and not any(change.node.inputs[1:]):
         change.add("num_outputs", change.outputs)
 
 
@@ -229,6 +229,14 @@ def _move_ranges(change: Change) -> None:
 def _keep_sampling(change: Change) -> None:
     """RoiAlign: what it did before got a name when the default changed."""
     change.add("coordinate_transformation_mode", "output_half_pixel")
+
+
+def _rename_modes(change: Change) -> None:
+    """GridSample: bilinear and bicubic, also the default, have other names for the same."""
+    mode = {b"bilinear": "linear", b"bicubic": "cubic"}.get(change.value("mode"))
+    if mode is not None:
+        change.drop("mode")
+        change.add("mode", mode)
 
 
 def _type_of_scale(_: Change) -> None:
@@ -287,6 +295,7 @@ _SPECIAL: Mapping[tuple[str, int], Callable[[Change], None]] = {
     ("TopK", 10): _move_count,
     ("Dropout", 12): _move_ratio,
     ("RoiAlign", 16): _keep_sampling,
+    ("GridSample", 20): _rename_modes,
     **{("DequantizeLinear", version): _type_of_scale for version in (19, 23)},
     ("BatchNormalization", 9): _spatial,
     ("BatchNormalization", 14): _inference_only,

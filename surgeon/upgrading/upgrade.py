@@ -26,7 +26,7 @@ from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions, options_of
 from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import unused
+from surgeon.ops.walking import all_nodes, label_of, unused
 from surgeon.opsets.lossless import Change, ir_version_for, judge, newest_opset
 from surgeon.shapes.indexed import shapes_of
 from surgeon.upgrading.result import Upgrade
@@ -151,6 +151,7 @@ class _Judgement:
                     self._judge_node(node, scope.opset or 0)
         for function in self.index.functions:
             self._judge_function(function, local)
+        self._judge_training(local)
         if self.blocked:
             raise GraphError(self._refusal())
 
@@ -186,6 +187,23 @@ class _Judgement:
         if differ:
             self.raised.append(function)
             self.done.functions.append(function.label.removeprefix("function "))
+
+    def _judge_training(self, local: set[tuple[str, str]]) -> None:
+        """The graphs that train the model follow its opset; nothing edits them."""
+        scope = self.index.main
+        infos = self.index.model.skeleton.training_info
+        graphs = [graph for info in infos for graph in (info.initialization, info.algorithm)]
+        for proto in (proto for graph in graphs for proto in all_nodes(graph.node)):
+            if proto.domain not in DEFAULT_DOMAINS or ("", proto.op_type) in local:
+                continue
+            names = tuple(proto.input), tuple(proto.output)
+            node = Node(proto.op_type, *names, scope, 0, proto.SerializeToString())
+            found = judge(node, scope.opset or 0, self.opset, shapes_of(self.index))
+            if isinstance(found, Change) and not found.empty:
+                found = Refusal(f"{_sentence(node.op, found)}, which cannot be done there,")
+            if isinstance(found, Refusal):
+                label = f"{label_of(proto)} in the training info"
+                self.blocked.setdefault((node.op, found.reason), []).append(label)
 
     def _refusal(self) -> str:
         parts = []
