@@ -364,7 +364,16 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
     (tmp_path / "other.onnx").write_bytes(other.SerializeToString())
     unknown = save(tmp_path, "y = my.Thing(x)", imports=', "my" : 1', name="unknown.onnx")
     refused = save(tmp_path, "s = Constant<value_ints = [3, 7]>() y = Reshape(x, s)", name="refused.onnx")
+    doubles = onnx.load(path)
+    doubles.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    onnx.save(doubles, tmp_path / "doubles.onnx")
+    doubles.graph.input[0].type.CopyFrom(onnx.helper.make_sequence_type_proto(doubles.graph.output[0].type))
+    doubles.graph.node[0].CopyFrom(onnx.helper.make_node("SequenceAt", ["x", "n"], list(doubles.graph.node[0].output)))
+    doubles.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0), "n"))
+    onnx.save(doubles, tmp_path / "sequence.onnx")
     cases = (
+        ((path, tmp_path / "doubles.onnx"), "doubles.onnx float64: bench models that take the same."),
+        ((tmp_path / "sequence.onnx",) * 2, "no values can be made): bench models whose inputs are tensors."),
         ((path, tmp_path / "other.onnx"), "do not have the same inputs ('other', 'x')"),
         ((path, unknown), "ONNX Runtime does not load"),
         ((path, refused), "does not run on these inputs"),

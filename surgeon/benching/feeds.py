@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, ValueInfoProto
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
@@ -13,6 +13,7 @@ from surgeon.inputs.fitted import all_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.options import Inputs
+from surgeon.ops.attributes import dtype_name
 from surgeon.running.runtime import SessionError
 
 Feeds = dict[str, np.ndarray]
@@ -62,13 +63,28 @@ def prepared(
 
 
 def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -> None:
-    """Raise UsageError where a model has other inputs than the first."""
-    first = set(wanted_inputs(skeletons[0].graph))
+    """Raise UsageError where a model has other inputs than the first, or of another dtype."""
+    first = wanted_inputs(skeletons[0].graph)
     for name, skeleton in zip(names, skeletons, strict=True):
-        odd = sorted(first ^ set(wanted_inputs(skeleton.graph)))
+        theirs = wanted_inputs(skeleton.graph)
+        odd = sorted(first.keys() ^ theirs.keys())
         if odd:
             told = ", ".join(f"'{item}'" for item in odd)
             raise UsageError(f"{names[0]} and {name} do not have the same inputs ({told}): bench models that do.")
+        for item, value in first.items():
+            kinds = [_kind(value), _kind(theirs[item])]
+            if all(kinds) and kinds[0] != kinds[1]:
+                told = f"{names[0]} takes {kinds[0]} as '{item}', and {name} {kinds[1]}"
+                raise UsageError(f"{told}: bench models that take the same.")
+
+
+def _kind(value: ValueInfoProto) -> str:
+    """The type of an input, whatever its shape; "" where it is not known."""
+    which = value.type.WhichOneof("value") or ""
+    if which != "tensor_type":
+        return which.removesuffix("_type")
+    dtype = value.type.tensor_type.elem_type
+    return dtype_name(dtype) if dtype else ""
 
 
 def _candidates(
@@ -91,7 +107,9 @@ def _candidates(
         for sizes in all_sets(models[0], plan, chosen):
             yield plan.make(seed, sizes), {key: sizes[key] for key in plan.free}
     except InputsUnknown as unknown:
-        raise UsageError(f"Inputs cannot be made ({unknown.reason}): give your own.") from None
+        kinds = {value.type.WhichOneof("value") for value in wanted_inputs(skeletons[0].graph).values()}
+        advice = "give your own" if kinds <= {"tensor_type"} else "bench models whose inputs are tensors"
+        raise UsageError(f"Inputs cannot be made ({unknown.reason}): {advice}.") from None
 
 
 def _fixed(skeletons: Sequence[ModelProto]) -> dict[str, int]:
