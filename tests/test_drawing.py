@@ -159,6 +159,8 @@ def test_a_notebook_shows_the_file_that_is_saved(tmp_path):
         ({}, r'has 180 nodes, too many for one picture: choose a part with around="node name"'),
         ({"around": "node_gelu", "radius": 50}, "choose a smaller radius"),
         ({"around": "no_such_node"}, "No node and no tensor of the graph is named 'no_such_node'"),
+        ({"around": "node_gellu"}, "named 'node_gellu': did you mean 'node_gelu'"),
+        ({"around": ""}, "named '': "),
         ({"radius": -1}, "no negative radius"),
         ({"titles": ["a", "b"]}, "There are 2 titles for 1 models"),
     ],
@@ -166,6 +168,16 @@ def test_a_notebook_shows_the_file_that_is_saved(tmp_path):
 def test_refusals_say_what_to_do(options, said):
     with pytest.raises(UsageError, match=said):
         surgeon.draw(DISTILBERT, **options)
+
+
+@pytest.mark.parametrize("name", ["x", "c"])
+def test_around_what_no_node_makes_stand_those_that_read_it(name):
+    """Inputs and stored tensors."""
+    made = parse("""<ir_version: 8, opset_import: ["": 18]> g (float[4] x, float[4] far) => (float[4] y, float[4] z)
+        <float[4] c = {1.0, 2.0, 3.0, 4.0}> { a = Mul (x, c) y = Neg (a) z = Exp (far) }""")
+    shown = texts(surgeon.draw(made, around=name, radius=0))
+    assert "Mul" in shown
+    assert "Exp" not in shown
 
 
 def test_without_the_layout_library_one_sentence_says_what_to_install(monkeypatch):

@@ -305,6 +305,22 @@ def test_who_goes_away_before_the_answer_is_no_fault(server, monkeypatch, capsys
     assert asked(f"http://127.0.0.1:{server.server_port}/view.js?token={server.token}")[0] == 200
 
 
+def test_a_question_that_finds_a_defect_is_told_as_one(server, content, monkeypatch):
+    """And not as a question that cannot be read."""
+
+    def answer(kind, given):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(content, "answer", answer)
+    place = f"http://127.0.0.1:{server.server_port}/ask"
+    told = [
+        json.loads(asked(place, question, x_surgeon_token=server.token)[1])["error"]
+        for question in (b"{}", b'{"kind": "graph", "given": {}}')
+    ]
+    assert told[0] == "The question cannot be read; load the view again."
+    assert told[1] == "This is a defect of surgeon: KeyError: 'lost'."
+
+
 def test_a_port_that_is_taken_is_refused(server, content):
     with pytest.raises(UsageError, match=f"Port {server.server_port} cannot be had"):
         Server(content, server.server_port)

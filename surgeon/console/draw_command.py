@@ -13,7 +13,7 @@ from surgeon.errors import UsageError
 @click.argument("source", metavar="MODEL")
 @click.argument("output", metavar="OUT.svg")
 @click.option("--beside", metavar="MODEL", help="Another model, drawn beside the first.")
-@click.option("--around", metavar="NAME", help="Draw only what is near the node that has or makes this name.")
+@click.option("--around", metavar="NAME", help="Draw only what is near the node, or the tensor, of this name.")
 @click.option("--radius", type=int, default=RADIUS, show_default=True, help="How many steps away, with --around.")
 @click.option("--inside", metavar="NAME", help="Draw a local function (domain::name) or the body of a node.")
 @click.option("--nodes", type=int, default=NODES, show_default=True, help="Refuse to draw more nodes than this.")

@@ -15,6 +15,7 @@ from surgeon.file.model import Model
 from surgeon.file.source import as_written
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+from surgeon.listing import nearest
 from surgeon.matching.match import Match
 from surgeon.rewriting.result import Report, Site
 from surgeon.rewriting.run import indexed
@@ -49,8 +50,8 @@ def draw(
     Args:
         models: paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one
             Site.
-        around: the name of a node, or of a tensor that it makes: draw what is at most `radius` steps away.  In a
-            report: the change that replaced or made it.
+        around: the name of a node, or of a tensor: draw what is at most `radius` steps away from the node, from the one
+            that makes the tensor, or from those that read it.  In a report: the change that replaced or made it.
         radius: steps, with `around`.
         inside: a local function by `domain::name`, or a body as `then_branch of NODE`, in place of the main graph.
         nodes: the most nodes to draw of one graph; a constant is no node here but part of what reads it.
@@ -161,11 +162,12 @@ def _scope(index: Index, name: str) -> Scope:
 def _near(scope: Scope, name: str, radius: int) -> list[Node]:
     """The nodes at most `radius` steps from one, in file order."""
     start = [node for node in scope.nodes if node.label == name or name in node.outputs]
+    if not start:  # what is given or stored: those that read it
+        start = [node for node in scope.nodes if name and name in node.inputs]
     if not start:
         where = scope.label or "the graph"
-        raise UsageError(
-            f"No node and no tensor of {where} is named '{name}': see surgeon inspect, or give another name."
-        )
+        known = (item for node in scope.nodes for item in (node.label, *node.outputs) if item)
+        raise UsageError(f"No node and no tensor of {where} is named '{name}': {nearest(name, known)}")
     distance = dict.fromkeys(start, 0)
     waiting = deque(start)
     while waiting:

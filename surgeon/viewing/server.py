@@ -93,12 +93,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, question: bytes) -> dict[str, Any]:
         try:
             asked = json.loads(question)
-            with self.server.lock:  # an index is no place for two
-                return {"answer": self.server.content.answer(str(asked["kind"]), dict(asked["given"]))}
+            kind, given = str(asked["kind"]), dict(asked["given"])
         except (ValueError, KeyError, TypeError):
             return {"error": "The question cannot be read; load the view again."}
+        try:
+            with self.server.lock:  # an index is no place for two
+                return {"answer": self.server.content.answer(kind, given)}
         except SurgeonError as error:
             return {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - the page says it, and goes on
+            return {"error": f"This is a defect of surgeon: {type(error).__name__}: {error}."}
 
     def _may_ask(self, token: str) -> bool:
         """Whether it knows the token and came by the loopback address; else it is refused."""
