@@ -9,10 +9,8 @@ from surgeon.fleet.rows import FleetRow, row_of_line
 from surgeon.fleet.storage import beside
 
 _TABLES = """
-CREATE TABLE plan (
-    place INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT, size INTEGER, token TEXT, folder TEXT, home TEXT
-);
-CREATE INDEX plan_folders ON plan (folder, home);
+CREATE TABLE plan (place INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT, size INTEGER, token TEXT);
+CREATE TABLE homes (folder TEXT, home TEXT, PRIMARY KEY (folder, home));
 CREATE TABLE files (url TEXT PRIMARY KEY, token TEXT);
 CREATE TABLE before (name TEXT PRIMARY KEY, line TEXT);
 CREATE TABLE rows (name TEXT PRIMARY KEY, outcome TEXT, kept INTEGER, seconds REAL, line TEXT);
@@ -50,9 +48,10 @@ class Book:
         A model that is named again counts once.
         """
         for model in models:
-            row = (model.name, model.source, model.size, model.token, _folder(model.name), beside(model.source))
-            asked = "INSERT OR IGNORE INTO plan (name, source, size, token, folder, home) VALUES (?, ?, ?, ?, ?, ?)"
+            row = (model.name, model.source, model.size, model.token)
+            asked = "INSERT OR IGNORE INTO plan (name, source, size, token) VALUES (?, ?, ?, ?)"
             done = self._tables.execute(asked, row)
+            self._tables.execute("INSERT OR IGNORE INTO homes VALUES (?, ?)", _folders(model))
             if not done.rowcount:
                 (other,) = self._tables.execute("SELECT source FROM plan WHERE name = ?", row[:1]).fetchone()
                 if other != model.source:
@@ -61,8 +60,8 @@ class Book:
 
     def neighbours(self, model: Planned) -> tuple[str, ...]:
         """The folders of other models whose results go to one folder with that of this, but for its own."""
-        asked = "SELECT DISTINCT home FROM plan WHERE folder = ? AND home != ? ORDER BY home"
-        return tuple(home for (home,) in self._tables.execute(asked, (_folder(model.name), beside(model.source))))
+        asked = "SELECT home FROM homes WHERE folder = ? AND home != ? ORDER BY home"
+        return tuple(home for (home,) in self._tables.execute(asked, _folders(model)))
 
     def planned(self, *, largest_first: bool = False) -> Iterator[Planned]:
         """What is planned."""
@@ -157,5 +156,6 @@ def _is_text(url: str) -> bool:
     return True
 
 
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
+def _folders(model: Planned) -> tuple[str, str]:
+    """Where its result goes below the target, and where it lies itself."""
+    return model.name.rpartition("/")[0], beside(model.source)

@@ -113,8 +113,9 @@ def run_many(
     )
     orders.require()
     table = None if rows is None else os.fspath(rows)
+    sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if table is not None:
-        require_table(table)
+        require_table(table, sources)
     started = time.perf_counter()
     run = _FleetRun(orders.keyed(), table, progress)
     then = None if baseline is None else load_baseline(os.fspath(baseline))

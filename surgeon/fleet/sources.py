@@ -34,7 +34,7 @@ def find_models(sources: Sources, to: str, book: Book) -> FoundModels:
     """
     found = FoundModels(book)
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    if not all(given) or not given:
+    if not given or not all(given):
         raise UsageError("No model is named; give a pattern, as in 'zoo/**/*.onnx'.")
     storage, root = storage_of(to)
     _refuse_loops(given, storage, root)

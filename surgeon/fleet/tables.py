@@ -1,6 +1,7 @@
 """Tables of models and of rows: lists of lines, JSONL, and parquet where pyarrow is there."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -74,8 +75,10 @@ def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: json.loads(item) if key in _NESTED and isinstance(item, str) else item for key, item in row.items()}
 
 
-def require_table(path: str) -> None:
-    """Raise UsageError for a table that could not be written."""
+def require_table(path: str, sources: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise UsageError for a table that could not be written, or that names the models themselves."""
+    if any(os.path.realpath(path) == os.path.realpath(one) for one in sources):
+        raise UsageError(f"{path} names the models; give another file for the rows.")
     if not path.endswith((".jsonl", ".parquet")):
         raise UsageError(f"{path} is no table; its name ends in .jsonl or .parquet.")
     if path.endswith(".parquet"):

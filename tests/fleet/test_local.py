@@ -242,6 +242,7 @@ def refusals():
     yield "one name", ["--over", "{0}/zoo/*.onnx", "--over", "{0}/other/a.onnx", "--to", "{0}/out"], "one name"
     yield "nothing", ["--over", "", "--to", "{0}/out"], "No model is named"
     yield "a range", ["--over", "{0}/zoo/[z-a].onnx", "--to", "{0}/out"], "[z-a] of "
+    yield "rows over models", ["--over", "{0}/r.jsonl", "--to", "{0}/out", "--rows", "{0}/r.jsonl"], "names the models"
     yield "a pipe", ["--over", "/dev/null", "--to", "{0}/out"], "no file that can be read twice"
     yield "a baseline of another kind", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--baseline", "{0}/r.toml"], (
         "give what --rows wrote, as in --rows then.jsonl"
