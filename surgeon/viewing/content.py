@@ -42,6 +42,15 @@ class ViewedModel:
         """Let go of the file."""
         self._model.close()
 
+    def told(self, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What goes to the page: the answer, or why there is none."""
+        try:
+            return {"answer": self.answer(kind, given)}
+        except SurgeonError as error:
+            return {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - the page, which waits for an answer, says it and goes on
+            return {"error": f"This is a defect of surgeon: {type(error).__name__}: {error}."}
+
     def answer(self, kind: str, given: Mapping[str, Any]) -> Any:
         """What is asked, as JSON can hold it.  Raises UsageError for what is no question, or of no graph or node."""
         scope = self._scopes.get(str(given.get("scope", "")))

@@ -9,7 +9,7 @@ import traitlets
 
 from surgeon.diagnosis.inspection import inspect
 from surgeon.editing.selecting import Selection, selected
-from surgeon.errors import SurgeonError, UsageError
+from surgeon.errors import UsageError
 from surgeon.file.source import Source
 from surgeon.viewing.content import ViewedModel
 from surgeon.viewing.marking import marked, marks_of
@@ -32,12 +32,8 @@ class View(anywidget.AnyWidget):
 
     def _hear(self, _: object, message: dict[str, Any], __: object) -> None:
         """Answer what the page asks."""
-        answer: dict[str, Any] = {"id": message.get("id")}
-        try:
-            answer["answer"] = self._content.answer(str(message.get("kind")), message.get("given") or {})
-        except SurgeonError as error:
-            answer["error"] = str(error)
-        self.send(answer)
+        told = self._content.told(str(message.get("kind")), message.get("given") or {})
+        self.send({"id": message.get("id"), **told})
 
     @property
     def selection(self) -> Selection:
