@@ -111,4 +111,4 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
     if fleet.ended:
         line("ended", " ", (clean(fleet.ended), "bold white on red"))
     line("time", f" {seconds_text(fleet.seconds)}")
-    line("written", f" {clean(fleet.to)}")
+    line("written", " nothing" if fleet.is_dry else f" {clean(fleet.to)}")

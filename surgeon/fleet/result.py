@@ -23,6 +23,7 @@ class Fleet(Displayed):
         seconds: how long it took.
         changes: what is otherwise than in the baseline; those that are regressions first.
         has_baseline: whether there was one to compare with.
+        is_dry: whether nothing was to be written.
         ended: why the run ended before all was done; empty where it did not.
 
     Examples:
@@ -37,6 +38,7 @@ class Fleet(Displayed):
     seconds: float = 0.0
     changes: list[FleetChange] = field(default_factory=list)
     has_baseline: bool = False
+    is_dry: bool = False
     ended: str = ""
 
     def __iter__(self) -> Iterator[FleetRow]:

@@ -121,7 +121,7 @@ def run_many(
     then = None if baseline is None else load_baseline(os.fspath(baseline))
     found = find_models(sources, orders.to, run.book)
     worker = _engine(engine, jobs, client, begins, run.orders)
-    fleet = Fleet(orders.to, run.book, has_baseline=then is not None)
+    fleet = Fleet(orders.to, run.book, has_baseline=then is not None, is_dry=dry_run)
     try:
         if dashboard is not None and worker.dashboard:
             dashboard(worker.dashboard)

@@ -21,7 +21,7 @@ def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
         ("kept", f"{fleet.kept:,} were done already" if fleet.kept else ""),
         ("ended", fleet.ended),
         ("time", seconds_text(fleet.seconds)),
-        ("written", code(fleet.to)),
+        ("written", "nothing" if fleet.is_dry else code(fleet.to)),
     ]
     fired = [(code(rule), count) for rule, count in fleet.counts.items()]
     every = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")

@@ -299,6 +299,12 @@ def test_a_dry_run_writes_nothing(models):
     assert not everything(models / "out") if (models / "out").exists() else True
 
 
+def test_a_dry_run_says_that_nothing_is_written(models):
+    arguments = ["run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out"]
+    assert run(*arguments, "--dry-run").stdout.endswith("written   nothing\n")
+    assert run(*arguments).stdout.endswith(f"written   {models}/out\n")
+
+
 def test_a_baseline_tells_what_is_worse(models):
     """A rule that fires less, more nodes, a model that is broken now; what is better or new is told."""
     over, to = str(models / "zoo/*.onnx"), models / "out"
