@@ -13,11 +13,10 @@ from surgeon.errors import ModelFileError
 from surgeon.fleet.book import Book
 from surgeon.fleet.locking import locked
 from surgeon.fleet.orders import Job, Orders, versions
-from surgeon.fleet.publishing import ROWS, Publishing
-from surgeon.fleet.rows import PASSING, FleetRow, row_of_line
+from surgeon.fleet.publishing import LEDGER, ROWS, Publishing, rows_at
+from surgeon.fleet.rows import PASSING, FleetRow
 from surgeon.fleet.storage import OWN, Storage, beside, storage_of, temporary
 
-LEDGER = f"{OWN}/rows.jsonl"
 _RUN = f"{OWN}/run.json"
 
 
@@ -46,17 +45,7 @@ class Ledger:
 
     def before(self) -> Iterator[FleetRow]:
         """The rows that runs before have left, later ones last."""
-        path = self._storage.join(self._root, LEDGER)
-        if self._storage.stored(path) is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                here = Path(folder) / "rows"
-                self._storage.fetch(path, here)
-                with here.open(encoding="utf-8") as lines:
-                    yield from (row for line in lines if (row := row_of_line(line)) is not None)
-        for file in self._storage.find(self._storage.join(self._root, ROWS)):
-            row = row_of_line(self._storage.text(file.path) or "")
-            if row is not None:
-                yield row
+        return rows_at(self._storage, self._root)
 
     def close(self) -> None:
         """Let another run write to the target."""

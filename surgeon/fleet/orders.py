@@ -124,6 +124,7 @@ class Job:
 
     name: below the target.  source: its URL.  size, token: of its file.  nodes: as of last time, 0 where that is
     not known.  beside: the folders of other models whose results go to one folder with that of this, but for its own.
+    made: what its data files were called that lay beside its result last time.
     stage: a folder to work in.  memory: bytes that its process may have.
     """
 
@@ -134,6 +135,7 @@ class Job:
     orders: Orders
     nodes: int = 0
     beside: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
     stage: Path = Path()
     memory: int = 0
 

@@ -239,8 +239,8 @@ class _FleetRun:
         for model in self.book.planned(largest_first=True):
             if model.name in names:
                 before = self.book.before(model.name)
-                nodes = 0 if before is None else before.nodes[0]
+                nodes, made = (0, ()) if before is None else (before.nodes[0], tuple(filter(None, before.made)))
                 beside = self.book.neighbours(model)
-                yield Job(model.name, model.source, model.size, model.token, self.orders, nodes, beside)
+                yield Job(model.name, model.source, model.size, model.token, self.orders, nodes, beside, made)
 
 

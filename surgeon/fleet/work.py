@@ -64,7 +64,7 @@ class _ModelWork:
     def __init__(self, job: Job, row: FleetRow, note: Note) -> None:
         self.job, self.row, self._note = job, row, note
         self._to, root = storage_of(job.orders.to)
-        self._publishing = Publishing(self._to, root, job.name)
+        self._publishing = Publishing(self._to, root, job.name, job.source, job.made)
         shares = job.orders.shares_proofs and not job.orders.dry_run
         self._proofs = SharedProofs(self._to, root, job.name) if shares else None
 

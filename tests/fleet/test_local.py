@@ -576,3 +576,33 @@ def test_rows_of_a_table_that_lead_nowhere(models, row, told):
     with pytest.raises(surgeon.UsageError, match=told):
         surgeon.run_many(GELU, models / "list.jsonl", to=models / "out")
     assert not (models / "out").exists()
+
+
+def test_data_of_another_run_or_of_nobody_s_are_not_written_over(tmp_path):
+    """Those of the model itself are, of last time, and those that models of one folder share."""
+    for name, factor in (("one", 1), ("two", 2)):
+        outside(tmp_path / name / f"{name}.onnx", factor * np.eye(4))
+    to = tmp_path / "out"
+    assert surgeon.run_many(GELU, str(tmp_path / "one/*.onnx"), to=to).ok
+    other = surgeon.run_many(GELU, str(tmp_path / "two/*.onnx"), to=to)
+    assert other.outcomes == {"unwritten": 1}
+    assert "out/weights.bin is there and holds something else" in other["two.onnx"].why
+    assert np.array_equal(matrix_of(to / "one.onnx"), np.eye(4))
+
+    outside(tmp_path / "one/one.onnx", 3 * np.eye(4))
+    shutil.copy(tmp_path / "one/one.onnx", tmp_path / "one/alike.onnx")  # it comes first, and has no row yet
+    assert surgeon.run_many(GELU, str(tmp_path / "one/*.onnx"), to=to).outcomes == {"proved": 2}
+    for name in ("one", "alike"):
+        assert np.array_equal(matrix_of(to / f"{name}.onnx"), 3 * np.eye(4))
+
+    shutil.move(tmp_path / "one", tmp_path / "moved")
+    outside(tmp_path / "moved/one.onnx", 4 * np.eye(4))
+    assert surgeon.run_many(GELU, str(tmp_path / "moved/*.onnx"), to=to).outcomes == {"proved": 2}
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/weights.bin").write_bytes(b"somebody's")
+    assert surgeon.run_many(GELU, str(tmp_path / "two/*.onnx"), to=tmp_path / "full").outcomes == {"unwritten": 1}
+    assert (tmp_path / "full/weights.bin").read_bytes() == b"somebody's"
+    plain = surgeon.Recipe([surgeon.Rules("quick_gelu")])
+    assert surgeon.run_many(plain, str(tmp_path / "two/*.onnx"), to=tmp_path / "full").outcomes == {"unwritten": 1}
+    assert surgeon.run_many(GELU, str(tmp_path / "two/*.onnx"), to=tmp_path / "full", external_data="inline").ok
