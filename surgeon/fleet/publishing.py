@@ -57,7 +57,7 @@ class Publishing:
         return self._states({location: to for location, _, to in places}), written
 
     def _require_own(self, location: str, file: Path, to: str) -> None:
-        """Raise ModelFileError where another file of this name is there, which no run made of the data of this model."""
+        """Raise ModelFileError where another file of this name is there, which no run made of this model's data."""
         if not self._storage.is_local or location in self._made:
             return
         if not os.path.exists(to) or same_content(file, Path(to)):
