@@ -281,3 +281,8 @@ def test_a_recipe_is_not_lost_where_the_next_step_cannot_be_written(tmp_path, mo
     )
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_mark_that_editors_put_first_is_no_part_of_a_recipe(tmp_path):
+    (tmp_path / "r.toml").write_bytes(b'\xef\xbb\xbf[[step]]\r\nrules = "gelu"\r\n')
+    assert surgeon.load_recipe(tmp_path / "r.toml").steps == (surgeon.Rules("gelu"),)

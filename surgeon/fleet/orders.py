@@ -18,6 +18,7 @@ from surgeon.fleet.storage import storage_of
 from surgeon.models.options import CheckOptions
 from surgeon.packs import points
 from surgeon.recipes.recipe import Recipe, Rules
+from surgeon.rewriting.settings import require_choice, require_target
 from surgeon.rules.catalogue import file_of, resolve_with_tails
 from surgeon.rules.rule import Rule
 from surgeon.versions import versions as installed
@@ -56,7 +57,7 @@ class Orders:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def require(self) -> None:
-        """Raise UsageError for settings that mean nothing."""
+        """Raise UsageError for settings, and for a recipe, that mean nothing whatever the model is."""
         self.options.require()
         if not 0 < self.model_time < float("inf"):
             raise UsageError(f"A model cannot take {self.model_time:g} s; give it some, as in --model-time 600.")
@@ -64,6 +65,13 @@ class Orders:
             raise UsageError("A model needs 256 MB of memory and more; give it some, as in --model-memory 4GB.")
         if self.external_data == "share":
             raise UsageError("Models of a fleet go to another folder, so their data files are not shared; use copy.")
+        for place, step in enumerate(self.recipe.steps):
+            if isinstance(step, Rules):
+                try:
+                    require_target(self.recipe.target, self.recipe.ep)
+                    require_choice(step.upgrade, step.expect, step.only, step.skip)
+                except UsageError as error:
+                    raise UsageError(f"{self.recipe.at(place)}{error}") from None
         self._rules()
 
     def _rules(self) -> list[Rule]:

@@ -50,7 +50,7 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
         raise UsageError(f"A recipe is a surgeon.Recipe, or the path of its file, not {path!r}.")
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a mark first
     except UnicodeDecodeError:
         raise ModelFileError(f"The recipe {path} is no text in UTF-8; give a TOML file.") from None
     except OSError as error:

@@ -68,6 +68,10 @@ class Recipe:
     path: Path | None = field(default=None, compare=False)
     lines: Sequence[int] = field(default=(), compare=False, repr=False)
 
+    def at(self, step: int) -> str:
+        """What a sentence on a step begins with: where that stands in the file, "" for a recipe made in Python."""
+        return "" if self.path is None else f"{self.path}, line {self.lines[step]}: "
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
         for step in self.steps:

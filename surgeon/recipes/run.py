@@ -211,10 +211,9 @@ class _How:
                 error.report = self.report
             raise
         except SurgeonError as error:
-            if self.recipe.path is not None:
-                steps = [] if isinstance(part, Rules) else part
-                step += next((place for place, one in enumerate(steps) if one is error.edit), 0)
-                error.args = (f"{self.recipe.path}, line {self.recipe.lines[step]}: {error}",)
+            steps = [] if isinstance(part, Rules) else part
+            step += next((place for place, one in enumerate(steps) if one is error.edit), 0)
+            error.args = (f"{self.recipe.at(step)}{error}",)
             raise
 
 

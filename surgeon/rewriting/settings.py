@@ -47,12 +47,7 @@ class RewriteSettings:
                 "Inputs and layers are for the check of the whole model, which is off; choose the check model or both."
             )
         require_output(in_memory, self.output, self.dry_run)
-        if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
-            raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
-        require_counts(self.expect)
-        for names in (self.choice.only, self.choice.skip):
-            if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-                raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
+        require_choice(self.upgrade, self.expect, self.choice.only, self.choice.skip)
 
     def told_edit(self) -> dict[str, Any]:
         """How an edit before the rules is done."""
@@ -76,6 +71,16 @@ class RewriteSettings:
                 progress(rule, count)
 
         return tell
+
+
+def require_choice(upgrade: Upgrading, expect: Mapping[str, int], only: Sequence[str], skip: Sequence[str]) -> None:
+    """Raise UsageError for what does not say where and how often rules are to fire."""
+    if isinstance(upgrade, bool) or not (upgrade in ("none", "auto") or isinstance(upgrade, int)):
+        raise UsageError(f"upgrade={upgrade!r} is no opset; give a number, 'auto' or 'none'.")
+    require_counts(expect)
+    for names in (only, skip):
+        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+            raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
 
 
 def require_target(target: str, ep: str | None = None) -> None:

@@ -15,7 +15,7 @@ from surgeon.fleet.book import Book
 from surgeon.fleet.orders import Orders
 from surgeon.fleet.sources import find_models
 from surgeon.fleet.tables import table_rows
-from tests.command_line import files_in, run
+from tests.command_line import files_in, one_sentence, run
 from tests.fleet import zoo
 
 GELU = surgeon.Recipe([surgeon.Rules("gelu")])
@@ -274,6 +274,23 @@ def test_a_recipe_that_is_wrong_begins_nothing(models):
     (models / "r.toml").write_text('[[step]]\nrules = "gellu"\n', encoding="utf-8")
     ran = run("run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out")
     assert (ran.exit_code, "gellu" in ran.stderr) == (2, True)
+    assert not (models / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[[step]]\nrules = "gelu"\nupgrade = "20"\n', "r.toml, line 2: upgrade='20' is no opset"),
+        ('target = "foo"\n[[step]]\nrules = "gelu"\n', "r.toml, line 3: There is no target 'foo'"),
+        ('[[step]]\nrules = "gelu"\nexpect = { gelu = "a" }\n', "r.toml, line 2: expect={'gelu': 'a'} says not"),
+    ],
+)
+def test_a_recipe_that_is_wrong_for_every_model_begins_nothing(models, text, told):
+    """It is refused once, not by each model."""
+    (models / "r.toml").write_text(text, encoding="utf-8")
+    ran = run("run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out")
+    assert ran.exit_code == 2
+    assert told in one_sentence(ran, 2)
     assert not (models / "out").exists()
 
 
