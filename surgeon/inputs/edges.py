@@ -24,6 +24,7 @@ _TOP = 1 / 2  # binary exponents below the largest, within which the largest of 
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
+_STEP, _WIDE_FROM = 7, 16  # from one whole number to the next, where the dtype's exponents go beyond
 _FAINT = (0.42, 0.84)  # of the least normal exponent: squares of the first, and the second, are normal numbers
 # Binary exponents of loud values: of the largest, how far it stays below the largest there is, for two of them may be
 # added, and within which all of them are.
@@ -53,6 +54,7 @@ def edge_values(
         Values.OFFSET: lambda: _offset(narrow, shape, seed, random),
         Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
         Values.SMALL: lambda: _small(narrow, shape, random),
+        Values.ORDERED: lambda: _ordered(narrow, shape, seed, random),
         Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
         Values.FACTORS: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
         Values.ROWS: lambda: _rows(narrow, shape, seed, random),
@@ -176,6 +178,26 @@ def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generato
 def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Usual values made so small that their squares are below what is added to a variance, or nearly so."""
     return normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
+
+
+def _ordered(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Rows of one form each, in turn: what is right for numbers in no order may be wrong for a table or a list."""
+    made = normal(random, shape)
+    step = _STEP if ml_dtypes.finfo(dtype).maxexp > _WIDE_FROM else 1
+    for number, row in enumerate(made.reshape(-1, shape[-1]) if shape and made.size else ()):
+        rising, places = np.sort(row), np.arange(row.size)
+        sizes = np.abs(row) + 1 / row.size
+        forms = (
+            places * step - 2,
+            sizes / sizes.sum(),
+            places == random.integers(row.size),
+            rising[::-1],
+            rising,
+            np.ones(row.size),
+            row[places // 2],
+        )
+        row[:] = forms[(number + seed) % len(forms)]
+    return np.asarray(made)
 
 
 def _magnitudes(

@@ -39,7 +39,8 @@ class Values(enum.Enum):
     it hangs on their places whether a maximum sees them, and in one each row with infinity of one sign alone.
     CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1) about a common mean far from
     zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.  SMALL: normal(0, 1e-4), in
-    float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
+    float16 normal(0, 2**-8): near what is added to a variance lest it be zero.  ORDERED: in turn rows along the last
+    axis that rise, or fall, of whole numbers, of parts of one, of zeros but for a one, of ones, of pairs of equals.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
     third of its exponents, of which sums of products overflow in no order.  ROWS: normal(0, 1), each row along the last
@@ -86,6 +87,7 @@ class Values(enum.Enum):
     OFFSET = enum.auto()
     NEAR = enum.auto()
     SMALL = enum.auto()
+    ORDERED = enum.auto()
     MAGNITUDES = enum.auto()
     FACTORS = enum.auto()
     ROWS = enum.auto()
@@ -122,6 +124,7 @@ EDGES = (
     Values.OFFSET,
     Values.NEAR,
     Values.SMALL,
+    Values.ORDERED,
     Values.MAGNITUDES,
     Values.FACTORS,
     Values.ROWS,
@@ -134,7 +137,7 @@ EDGES = (
 _STANDING_IN = frozenset(
     (
         *(Values.NEAR, Values.ENDLESS, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
-        Values.PATTERNS,
+        *(Values.PATTERNS, Values.ORDERED),
     )
 )
 MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
@@ -148,7 +151,7 @@ DECLARABLE = (
 # are finite, and few are zero.
 OVERFLOWING = frozenset(
     (
-        *(Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET),
+        *(Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.ORDERED),
         *(Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
     )
 )

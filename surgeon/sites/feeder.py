@@ -30,6 +30,7 @@ from surgeon.sites.kinds import (
     SPOKEN_OF,
     TIES,
     TWINS,
+    ZEROS_BESIDE,
     is_tried,
     name_of_kind,
 )
@@ -63,6 +64,8 @@ class Feeder:
         if values is Values.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
         if values is Values.NON_FINITE and turn in BESIDE_BITS and (self._beside or not self._among_bits(turn)):
+            return False
+        if values is Values.ZEROS and turn and not self._zeroed(turn):
             return False
         if values is Values.COUNTS and self._totals:
             return True
@@ -119,6 +122,11 @@ class Feeder:
         inputs = sorted(self.plain - self.weights)
         return inputs[BESIDE_BITS.index(turn) :: len(BESIDE_BITS)] if len(inputs) > 1 else []
 
+    def _zeroed(self, turn: int) -> list[str]:
+        """Which inputs are zeros in a turn in which others are usual; none without others."""
+        inputs = sorted(self.plain - self.weights)
+        return inputs[ZEROS_BESIDE.index(turn) :: len(ZEROS_BESIDE)] if len(inputs) > 1 else []
+
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
@@ -136,6 +144,8 @@ class Feeder:
             leave = self.weights.union(feeds.keys() - self.plain, self._among_bits(turn))
             bits = self._plan.make(self._seed + turn, sizes, Values.PATTERNS, leave=leave)
             feeds.update(with_zeros(bits, [feeds[name] for name in self._among_bits(turn)]))
+        if values is Values.ZEROS and turn:
+            feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights.union(self._zeroed(turn))))
         if values is Values.COUNTS:
             feeds.update(self._behind_a_cache(setting, turn))
         if (values, turn) in ((Values.USUAL, TWINS), (Values.NON_FINITE, 0)):

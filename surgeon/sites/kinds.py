@@ -17,9 +17,11 @@ from surgeon.verdicts.magnitudes import reach
 TWINS, PART_OF_TWINS = 1, 1 / 8  # the turn of usual values of which some are alike in two inputs, and how many are
 ANEW = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
+ORDERS = (0, 3)  # turns of rows in some order, of which three rows show all but one
 ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
 # Turns of them in which one input of three holds them, and the others zeros and ones, among the zeros a whole row.
 BESIDE_BITS = (3, 9, 15)
+ZEROS_BESIDE = (1, 2)  # turns of zeros in every other input, beside usual numbers in the others
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
 PINS_OUT_OF_ROLE, MOST_OUT_OF_ROLE = 3, 4  # the first turn out of role of the region's own constants, and how many
@@ -29,10 +31,11 @@ FIRST = (
     *((Values.USUAL, turn) for turn in range(4)),
     (Values.WIDE, 0),
     (Values.LARGE, 1),
-    (Values.ZEROS, 0),
+    *((Values.ZEROS, turn) for turn in (0, *ZEROS_BESIDE)),
     (Values.DENORMALS, 0),
     (Values.CONSTANT_ROWS, 0),
     *((Values.OFFSET, turn) for turn in range(2)),
+    *((Values.ORDERED, turn) for turn in ORDERS),
     (Values.SMALL, 0),
     (Values.FAR, 0),
     *((Values.EXTREME, turn) for turn in range(2)),
@@ -52,9 +55,10 @@ _TOO = (
     *((Values.USUAL, SPOKEN_OF), (Values.USUAL, TIES), (Values.LARGE, 1)),
     *((Values.HIDDEN_ROWS, 1), (Values.HIDDEN_ROWS, HIDES_ALONE)),
 )
-_LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes tell most of what they do
+_LEFT_OUT = (Values.FAINT, Values.LOUD, Values.ORDERED)  # for wide and usual values tell most of what they do
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
+BRIEF = (*OTHERS, (Values.SMALL, 0), (Values.MAGNITUDES, 0), (Values.LOUD, 0))  # where its like is proved in full
 FURTHER = ((Values.USUAL, 0),)
 MANY = 1000  # rows from which on sums of products of bytes leave what float32 holds
 ROOM = MOST_PINS * PART_OF_PINS
@@ -68,15 +72,19 @@ LOSING = _OF_MAGNITUDES - {Values.FAINT} | {Values.EXTREME}  # of which products
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
 
 
-def kinds_further(number: int, longest: int, *, has_room: bool, is_counted: bool) -> list[tuple[Values, int]]:
+def kinds_further(
+    number: int, longest: int, *, has_room: bool, is_counted: bool, is_first: bool
+) -> list[tuple[Values, int]]:
     """The kinds at the other sizes, of which these are the `number`th.
 
-    has_room: for all the region's own constants, and integers of every magnitude.  is_counted: some size is 1, where
-    counts that do not fit several batches run, or lengths count past and new rows.  longest: the largest dim.
+    has_room: for all the region's own constants, and numbers of every magnitude.  is_counted: some size is 1, where
+    counts that do not fit several batches run, or lengths count past and new rows.  longest: the largest
+    dim.  is_first: of those with so large a one.
     """
     usual = [(Values.USUAL, number * ANEW + special) for special in ((SPOKEN_OF, TIES) if has_room else (0,))]
     limits, counts = [(Values.LIMITS, number)], [(Values.COUNTS, 0)]
-    return [*usual, *(limits if has_room or longest >= MANY else ()), *(counts if is_counted else ())]
+    magnitudes = [(Values.MAGNITUDES, 0)] if has_room or is_first else []
+    return [*usual, *(limits if has_room or longest >= MANY else ()), *magnitudes, *(counts if is_counted else ())]
 
 
 def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:

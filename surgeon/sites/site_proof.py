@@ -19,10 +19,12 @@ from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experimen
 from surgeon.sites.feeder import Feeder
 from surgeon.sites.kinds import (
     ANEW,
+    BRIEF,
     COSTLY,
     FIRST,
     FURTHER,
     LOSING,
+    MANY,
     OFTEN,
     OTHERS,
     ROOM,
@@ -210,12 +212,15 @@ class Attempt:
             failure = self._run_weighed(at) or self._run_often(at)
             further = (*further, *sizes.further(at))
         roomy: Setting | None = None
+        long: Setting | None = None
         wanted = () if failure else (setting for setting in further if not adds_nothing(setting, self._ops))
         for number, setting in enumerate(wanted, 1):
             roomy = roomy or (setting if setting.elements >= ROOM else None)
             longest, runs = max(setting.dims.values(), default=0), self.runs
+            long = long or (setting if longest >= MANY and setting.work <= COSTLY_WORK else None)
             counted = 1 in setting.by_symbol.values() or self._feeder.counts_past
-            kinds = kinds_further(number, longest, has_room=setting is roomy, is_counted=counted)
+            is_first = setting is long
+            kinds = kinds_further(number, longest, has_room=setting is roomy, is_counted=counted, is_first=is_first)
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
@@ -267,7 +272,7 @@ class Attempt:
         if self._once:
             return FURTHER
         if has_run or self.experiment.brief:
-            return OTHERS
+            return OTHERS if has_run else BRIEF
         return (*FIRST, *self._feeder.more(setting)) if setting.work <= COSTLY_WORK else COSTLY
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:

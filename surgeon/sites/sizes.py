@@ -10,11 +10,12 @@ import numpy as np
 
 from surgeon.inputs.dims import SIZES, is_total, kind_of
 from surgeon.inputs.fitting import Fitting
-from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
+from surgeon.shapes.symbols import Size, SizeError, symbols
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.setting import Setting, grows, left_of
 from surgeon.sites.spoken import KEPT, is_factor, is_spoken_of
 from surgeon.sites.stand_ins import kept_in_turn, stand_ins
+from surgeon.sites.turns import ROUND, each_at_one, in_turn, round_sums
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
@@ -32,21 +33,21 @@ MOST_FURTHER = 1 << 29  # up to which any other setting beside the first is run
 MOST_FULL = 1 << 30  # up to which one with all dims as they are is
 MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
-# Of one free dim alone, up to how many elements: bytes and bfloat16 hold no place beyond 256, windows leave 129 of 144.
-LONG = ((1025, 1 << 15), (300, 1 << 20), (144, 1 << 20))
+# Of one free dim alone, up to how many elements: float16 holds no place beyond 2,048, bytes and bfloat16 none beyond
+# 256, windows leave 129 of 144.  Where that is longer, one between them too.
+LONG = ((2051, 1 << 14), (1025, 1 << 15), (300, 1 << 20), (144, 1 << 20))
+BETWEEN = 384
 LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
 # Constants of the region beyond that, of which one is tried as long, and longer by some, as such a line; and those that
 # are shorter, up to how many elements.
 MOST_LONGER, LONGER, MOST_WINDOW = 2, 9, 1 << 20
 BESIDE_ONE = 3  # added to the others where one free dim is 1: one row of many, as the first are of few
-ROUND, EVEN = 8, 16  # of free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not; and is even beyond
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
-_HALVES = ((ROUND, EVEN), (EVEN, ROUND))  # of dims in turn, so that one is half of the next, and each of either size
+_HALVES = ((ROUND, 2 * ROUND), (2 * ROUND, ROUND))  # of dims in turn: one is half of the next, each of either size
 MOST_BESIDE = 3  # such constants
 MOST_UNNAMED = 3  # dims without a name that are made large
 MOST_ROWS = 1 << 21  # elements up to which all fixed dims are as they are beside rows of a dim that nodes take
 LEAST_LONG = 64  # rows from which on the nodes are asked how many they take, where they do not take them
-MOST_SUMS = 2  # of free dims, that are made a round size
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
 _Given: TypeAlias = Mapping[str, int]
 Halving: TypeAlias = Generator[Setting, bool | None, None]
@@ -174,8 +175,9 @@ class Sizes:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
         All free dims that have a name one larger, where what was even is odd; all at round sizes, and so that a sum
-        of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
-        at 1, the others a little larger; each alone at a length that no small buffer holds, then at 0.  What other
+        of several is one; in turn at others, few times one another; all at, and one beside, constants that the region
+        speaks of, where that costs little; each at 1, the others a little larger, or many; each alone at a length that
+        no small buffer holds, then at 0.  What other
         sizes follow from is changed for all; a total of past and new is longer too, as a mask may be.  Each alone is
         also as long as longer constants.  Dims without a name may follow from others: each of a few is one larger, and
         long, alone, which the nodes refuse then.
@@ -186,13 +188,16 @@ class Sizes:
         sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}]
         sets += [dict.fromkeys(named, ROUND)]
         sets += [{name: pair[place % 2] for place, name in enumerate(named)} for pair in _HALVES]
-        sets += self._round_sums(base, frozenset(alone))
+        made = (size for load in self._loads for size in load.each)
+        sets += round_sums((*self._dims, *made), base, frozenset(alone))
+        sets += self._in_turn(named, first)
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         if first.work <= COSTLY_WORK:
             sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
         beside = {name: base[name] + BESIDE_ONE for name in alone if first.work <= COSTLY_WORK}
         sets += [{**beside, name: 1} for name in alone]
+        sets += [sizes for sizes in each_at_one(alone) if self._is_little(sizes, first)]
         sets += [sizes for name in alone for sizes in self._long(name, first)]
         unnamed = [name for name in self._symbols if name.startswith("?") and name not in self._chosen]
         for name in unnamed[:MOST_UNNAMED] if first.work <= COSTLY_WORK else ():
@@ -264,6 +269,8 @@ class Sizes:
             rows = min(size, self._most.get(name, size))
             if fits({name: rows}, most):
                 yield {name: rows}
+                if rows > BETWEEN and fits({name: BETWEEN}, most):
+                    yield {name: BETWEEN}
                 break
         size, most = LONG_LINE
         longer = sorted(number for number in self._pinned if size <= number < MOST_RAISED)[:MOST_LONGER]
@@ -275,35 +282,25 @@ class Sizes:
             if size <= self._most.get(name, size) and fits(line, most):
                 yield line
 
+    def _in_turn(self, names: Sequence[str], first: Setting) -> Iterator[dict[str, int]]:
+        """Sizes that all take in turn, or that all have that is a fixed dim, or each alone, where that is little."""
+        fixed = sorted(size for size in self._dims if isinstance(size, int) and BESIDE_LONG < size <= BESIDE[1])
+        for sizes in (*in_turn(names), *(dict.fromkeys(names, size) for size in fixed[-1:])):
+            yield from (part for part in self._in_parts(sizes, first) if self._is_little(part, first))
+
+    def _is_little(self, sizes: Mapping[str, int], first: Setting, work: int = MUCH) -> bool:
+        setting = self._beside(first, sizes, empty=True)
+        return setting is not None and setting.elements <= MOST_AT_ONCE and setting.work <= work
+
     def _lengths(self) -> list[int]:
         """Constants of the region between the short and the long sizes that are no fixed dims, nor products of two."""
         fixed = {size for size in self._dims if isinstance(size, int)}
         fixed |= {one * other for one in fixed for other in fixed}
         return sorted(number for number in self._values - fixed if BESIDE[1] < number < LONG_LINE[0])[:MOST_LONGER]
 
-    def _round_sums(self, base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
-        """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new: few such sums."""
-        made = (size for load in self._loads for size in load.each)
-        sums = [
-            size for size in dict.fromkeys((*self._dims, *made)) if len(symbols(size)) > 1 and symbols(size) <= names
-        ]
-        found: list[dict[str, int]] = []
-        for size in sums:
-            for name in sorted(symbols(size)):
-                try:
-                    changed = {name: base[name] + ROUND - evaluate(size, base)}
-                    is_round = changed[name] > 0 and evaluate(size, {**base, **changed}) == ROUND
-                except SizeError:
-                    continue  # no sum: something in it is divided by what is 0 there
-                if is_round:
-                    found.append(changed)
-                    break
-        return found[:MOST_SUMS]
-
     def _in_parts(self, sizes: Mapping[str, int], first: Setting) -> Iterator[dict[str, int]]:
         """Sizes to change together; where that makes much to compute, one by one."""
-        setting = self._beside(first, sizes, empty=True)
-        is_little = setting is not None and setting.elements <= MOST_AT_ONCE and setting.work <= MOST_LONG
+        is_little = self._is_little(sizes, first, MOST_LONG)
         yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
 
     def _beside(self, first: Setting, sizes: Mapping[str, int], *, empty: bool = False) -> Setting | None:
