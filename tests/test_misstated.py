@@ -1,5 +1,7 @@
 """Shapes that a file states and its nodes do not make: no rule goes by them, and the report says where they are."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -112,3 +114,42 @@ def test_no_rule_goes_by_what_is_stated_wrong_of_a_call() -> None:
     told = "own::twice at z: the graph states the shape [n, 4], and the node makes [2*n, 4]"
     assert report.misstated == told + BELIEVED
     assert [node.op_type for node in made.graph.node] == [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("first", "stated", "turn", "made"),
+    [
+        ("4", "1", "t = Neg(q)", "4"),
+        ("n", "1", "t = Neg(q)", "n"),
+        ("1", "1", "q2 = Neg(q) t = Concat <axis = 0> (s, q2)", "2"),
+    ],
+)
+def test_no_proof_goes_by_the_shape_that_is_stated_of_what_a_loop_hands_on(
+    first: str, stated: str, turn: str, made: str
+) -> None:
+    """At first it has another, or after a turn: a sum over one element is the element, over several it is not."""
+
+    def negated_sum(g: surgeon.Graph, x: surgeon.Tensor) -> Any:
+        return g.neg(g.reduce_sum(x, [0]))
+
+    @surgeon.rule(patterns=[negated_sum], target="any")
+    def of_one(g: surgeon.Graph, x: surgeon.Tensor) -> Any:
+        """Leave the sum out."""
+        return g.neg(x)
+
+    model = parse(f"""<ir_version: 9, opset_import: ["": 18]>
+        g (int64 k, float[{first}] x) => (float[a] y) <bool c = {{1}}, int64[1] r = {{0}}>
+        {{ y = Loop(k, c, x) <body = turn (int64 i, bool o, float[{stated}] s) => (bool p, float[u] t)
+            {{ p = Identity(o) q = ReduceSum <keepdims = 1> (s, r) {turn} }}> }}""")
+    _, report = surgeon.rewrite(model, of_one, keep_going=True)
+    told = f"Loop at y: the graph states the shape [{stated}], and the node makes [{made}]"
+    assert report.misstated == told + BELIEVED
+    assert [site.outcome for site in report.rolled_back] == ["failed"]
+
+
+def test_a_loop_that_hands_on_what_is_stated_of_it_is_believed() -> None:
+    model = parse("""<ir_version: 9, opset_import: ["": 18]>
+        g (int64 k, float[n, 4] x) => (float[a, 4] y) <bool c = {1}>
+        { y = Loop(k, c, x) <body = turn (int64 i, bool o, float[m, 4] s) => (bool p, float[m, 4] t)
+            { p = Identity(o) t = Neg(s) }> }""")
+    assert surgeon.rewrite(model, "cleanup")[1].misstated == ""

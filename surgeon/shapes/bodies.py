@@ -1,6 +1,6 @@
 """Bodies of If, Loop and Scan, and of local functions: where they are, what goes into them, and what comes out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from surgeon.indexing.origin import Origin
@@ -42,6 +42,13 @@ def input_draft(owner: NodeView, body: Scope, name: str) -> Draft:
         return Draft(dtype, shape)
     axis = axis_of(_listed(owner, "scan_input_axes", position - states), len(shape))
     return Draft(dtype, (*shape[:axis], *shape[axis + 1 :]))
+
+
+def carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
+    """What goes from turn to turn of a Loop: the body's input, what it is at first, and what it is after a turn."""
+    proto: Any = body.proto
+    if owner.op == "Loop":
+        yield from zip(proto.input[2:], owner.proto.input[2:], (out.name for out in proto.output[1:]), strict=False)
 
 
 def output_drafts(site: NodeView, evaluator: Inference, bodies: Mapping[str, Scope]) -> Sequence[Draft | Facts]:

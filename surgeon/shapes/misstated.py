@@ -14,6 +14,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope
 from surgeon.listing import and_more
+from surgeon.shapes.bodies import carried
 from surgeon.shapes.facts import Draft, Facts, Missing, Open, said, sane
 from surgeon.shapes.inference import REFUSALS, infer
 from surgeon.shapes.rules import by_rule
@@ -77,6 +78,20 @@ def _of_scopes(
                 yield Misstatement(node, _text(stated[name].type.tensor_type.shape.dim), _text(made.shape))
 
 
+def _of_turns(scopes: Iterable[Scope], shapes: Shapes, differ: Differ) -> Iterator[Misstatement]:
+    """The Loops of which something that goes from turn to turn has another shape than their body states of it."""
+    for body in scopes:
+        owner, around = body.owner, body.parent
+        if owner is None or around is None:
+            continue
+        for given, first, last in carried(owner, body):
+            wanted = _sizes(given.type)
+            for home, name in ((around, first), (body, last)):
+                made = None if wanted is None else shapes.facts(home, name).shape
+                if wanted is not None and made is not None and _contradict(wanted, made, differ):
+                    yield Misstatement(owner, _text(given.type.tensor_type.shape.dim), _text(made))
+
+
 @dataclass(frozen=True, slots=True)
 class Misstated:
     """The first node of a model that makes another shape than the graph states, told as a clause; "" for none."""
@@ -109,7 +124,8 @@ def _looked_at(index: Index, stated: Stated) -> Misstated:
     scopes = [scope for scope in index.scopes if scope.function is None]
     differ = _Differing(stated.symbols)
     settled = _settled(index.model.skeleton, differ)
-    found = list(_of_scopes(index, scopes, Shapes(Origin(index)), (), differ.apart, settled))
+    shapes = Shapes(Origin(index))
+    found = [*_of_scopes(index, scopes, shapes, (), differ.apart, settled), *_of_turns(scopes, shapes, differ.apart)]
     if not found:
         return BELIEVED
     node, before, after = found[0]
