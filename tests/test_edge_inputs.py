@@ -62,6 +62,22 @@ def test_zeros_have_both_signs(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", TYPES)
+def test_rows_are_in_some_order(kind: str) -> None:
+    """Of each form one, in the next seed each the next."""
+    rows = make(kind, (7, 5), Values.ORDERED, 0).astype(np.float64)
+    steps = np.diff(rows)
+    assert (steps[[0, 4]] >= 0).all()
+    assert steps[0].any()
+    assert (rows[0] == np.round(rows[0])).all()
+    assert (rows[1] > 0).all()
+    assert sorted(rows[2]) == [0, 0, 0, 0, 1]
+    assert (steps[3] <= 0).all()
+    assert (rows[5] == 1).all()
+    assert (rows[6, :4:2] == rows[6, 1:4:2]).all()
+    assert (make(kind, (1, 5), Values.ORDERED, 5) == 1).all()
+
+
+@pytest.mark.parametrize("kind", TYPES)
 def test_denormals_are_below_the_least_normal_number(kind: str) -> None:
     """Of both signs, and some zeros, but never those alone."""
     least = 2.0 ** int(ml_dtypes.finfo(np.dtype(TYPES[kind])).minexp)

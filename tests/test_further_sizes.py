@@ -87,6 +87,19 @@ def test_a_sum_of_dims_is_round_once():
     assert all(setting.by_symbol["p"] == 3 for setting in chosen)
 
 
+def test_dims_are_as_long_as_one_that_is_fixed():
+    inputs = (Input("x", (symbol("b"), symbol("s"), 24)),)
+    found = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions()), {}).further(Setting({"b": 3, "s": 4}, {}))
+    assert {"b": 24, "s": 24} in [setting.by_symbol for setting in found]
+
+
+def test_a_batch_stays_where_two_others_take_sizes_in_turn():
+    inputs = (Input("x", (symbol("batch"), 3, symbol("height"), symbol("width"))),)
+    first = Setting({"batch": 2, "height": 32, "width": 32}, {})
+    found = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions()), {}).further(first)
+    assert {"batch": 2, "height": 84, "width": 28} in [setting.by_symbol for setting in found]
+
+
 def test_no_text_is_longer_than_the_table_of_its_places():
     found = further("b", "s", most={"s": 6})
     assert max(sizes["s"] for sizes in found) == 6
@@ -98,8 +111,10 @@ def test_dims_without_a_name_are_long_and_empty_ones_are_left_out_on_request():
     assert further("?1[]", "?2[]") == [
         {"?1[]": 4, "?2[]": 4},
         {"?1[]": 1025, "?2[]": 4},
+        {"?1[]": 384, "?2[]": 4},
         {"?1[]": 3, "?2[]": 5},
         {"?1[]": 3, "?2[]": 1025},
+        {"?1[]": 3, "?2[]": 384},
     ]
     assert all(sizes["b"] for sizes in further("b", takes_empty=False))
 

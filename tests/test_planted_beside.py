@@ -82,6 +82,33 @@ def test_a_scale_that_was_learned_has_a_sign() -> None:
     assert outcomes(model, last) == ["proved", "failed"]
 
 
+@pytest.mark.parametrize(
+    ("where", "limit"), [("greater", 100.0), ("greater", 1e5), ("less", 1e-4), ("less", 1e-20)]
+)
+def test_a_weight_of_another_sign_shows_what_is_wrong_for_large_and_for_small_numbers(where: str, limit: float) -> None:
+    """Both are learned, and the second site is run on few inputs: it alone has negative numbers."""
+
+    def scaled(g: Graph, x: Tensor, w: Tensor) -> Any:
+        return g.mul(g.relu(x), w)
+
+    @rule(patterns=[scaled], target="any")
+    def wrong(g: Graph, x: Tensor, w: Tensor) -> Any:
+        """Half as large again where a number is large, or small, and its weight negative."""
+        made = g.max(x, 0.0)
+        scale = g.add(g.mul(g.min(made, 0.0), 0.0), w)
+        product, is_there = g.mul(made, w), getattr(g, where)(made, limit)
+        return g.where(g.and_(is_there, g.less(scale, 0.0)), g.mul(product, 1.5), product)
+
+    model = parse(
+        f"{HEAD} (float[n, 8] x, float[n, 8] z) => (float[n, 8] p, float[n, 8] q) "
+        "{ a = Relu(x) p = Mul(a, v) b = Relu(z) q = Mul(b, w) }"
+    )
+    learned = np.random.default_rng(0).normal(size=8).astype(np.float32)
+    stored = [numpy_helper.from_array(np.abs(learned), "v"), numpy_helper.from_array(learned, "w")]
+    model.graph.initializer.extend(stored)
+    assert outcomes(model, wrong) == ["proved", "failed"]
+
+
 def test_overloads_of_a_function_are_two_functions() -> None:
     def call(g: Graph, x: Tensor) -> Any:
         return g.op("p::f", x)

@@ -24,7 +24,7 @@ _TOP = 1 / 2  # binary exponents below the largest, within which the largest of 
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
-_STEP, _WIDE_FROM = 7, 16  # from one whole number to the next, where the dtype's exponents go beyond
+_WHOLE, _WHOLE_HALF, _LONGEST = (-2, 47), (-2, 5), 16  # whole numbers in order, and where no exponent is beyond 16
 _FAINT = (0.42, 0.84)  # of the least normal exponent: squares of the first, and the second, are normal numbers
 # Binary exponents of loud values: of the largest, how far it stays below the largest there is, for two of them may be
 # added, and within which all of them are.
@@ -182,22 +182,23 @@ def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.nda
 
 def _ordered(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Rows of one form each, in turn: what is right for numbers in no order may be wrong for a table or a list."""
-    made = normal(random, shape)
-    step = _STEP if ml_dtypes.finfo(dtype).maxexp > _WIDE_FROM else 1
-    for number, row in enumerate(made.reshape(-1, shape[-1]) if shape and made.size else ()):
-        rising, places = np.sort(row), np.arange(row.size)
-        sizes = np.abs(row) + 1 / row.size
-        forms = (
-            places * step - 2,
-            sizes / sizes.sum(),
-            places == random.integers(row.size),
-            rising[::-1],
-            rising,
-            np.ones(row.size),
-            row[places // 2],
-        )
-        row[:] = forms[(number + seed) % len(forms)]
-    return np.asarray(made)
+    made = np.asarray(normal(random, shape))
+    ends = _WHOLE if ml_dtypes.finfo(dtype).maxexp > _LONGEST else _WHOLE_HALF
+    long = shape[-1] if shape else 1
+    forms: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+        lambda rows: np.floor(np.linspace(*ends, long)),
+        lambda rows: (np.abs(rows) + 1) / (np.abs(rows) + 1).sum(axis=-1, keepdims=True),
+        lambda rows: np.arange(long) == random.integers(long, size=(len(rows), 1)),
+        lambda rows: np.sort(rows)[:, ::-1],
+        np.sort,
+        np.ones_like,
+        lambda rows: rows[:, np.arange(long) // 2],
+    )
+    listed = made.reshape(-1, long) if made.size else made.reshape(0, 1)
+    for place, form in enumerate(forms):
+        rows = listed[(place - seed) % len(forms) :: len(forms)]
+        rows[:] = form(rows) if rows.size else rows
+    return made
 
 
 def _magnitudes(

@@ -29,6 +29,7 @@ from surgeon.sites.experiment import ProofOptions
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.region import Region
 from surgeon.sites.site_check import SiteCheck
+from surgeon.sites.zeros import divides
 from surgeon.splicing.fragment import Ref, build
 from surgeon.splicing.keeping import makers
 from surgeon.splicing.splice import Step, import_version
@@ -120,8 +121,8 @@ def kin_of(site: Site, tell: Tell) -> Hashable:
     told = tell(match.scope, names) if len(set(names)) == len(names) == len(match.bound) else None
     if told is None:
         return site
-    made = tuple([node.op for node in step.added])
-    return (step.rule, id(match.template), id(step.fragment), id(match.scope.versions), made, told)
+    made, has_signs = tuple([node.op for node in step.added]), divides(match.scope, match.outputs[0])
+    return (step.rule, id(match.template), id(step.fragment), id(match.scope.versions), made, has_signs, told)
 
 
 def _is_plain(match: Match) -> bool:

@@ -132,7 +132,8 @@ class Experiment:
 
     bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
     outputs: that the region hands on; empty: those of them without elements whatever the inputs; stated: the shapes
-    that the source has for them.  added: constants that only the replacement reads, or nodes before the original ones.
+    that the source has for them; zeros: those of whose zeros something reads the sign.  added: constants that only the
+    replacement reads, or nodes before the original ones.
     pinned: numbers that constants and attributes speak of; values: those of them that are not but dims of constants;
     places: those of the values that are not but sizes which something is to have, all where that is not told.
     loads: what the original nodes compute.  wishes: what nodes want of sizes.  most: of free dims that count what is
@@ -148,6 +149,7 @@ class Experiment:
     bodies_before: Mapping[str, FunctionProto] = field(default_factory=dict)
     bodies_after: Mapping[str, FunctionProto] = field(default_factory=dict)
     empty: frozenset[str] = frozenset()
+    zeros: frozenset[str] = frozenset()
     stated: Mapping[str, Shape] = field(default_factory=dict)
     added: frozenset[str] = frozenset()
     pinned: frozenset[int] = frozenset()

@@ -56,6 +56,7 @@ def form_of(experiment: Experiment) -> Form:
         tuple(sorted((item.domain, item.version) for item in minis.before.opset_import)),
         tuple(sorted((item.domain, item.version) for item in minis.after.opset_import)),
         tuple(sorted(form.number(name) for name in experiment.empty)),
+        tuple(sorted(form.number(name) for name in experiment.zeros)),
         (experiment.slack, tuple(sorted(experiment.apart)), experiment.picks_by_products),
     )
     return blake2b(repr(content).encode(), digest_size=32).digest()

@@ -113,6 +113,11 @@ def _adds_up(ops: Iterable[str]) -> bool:
     return _some(ops, lambda op: op.adds_up)
 
 
+def begins_at_zero(ops: Iterable[str]) -> bool:
+    """Whether one of these operators adds up numbers: a kernel's own zero may come first, and has the sign it has."""
+    return _some(ops, lambda op: op.adds_up or op.product)
+
+
 def _hides_small(ops: Iterable[str]) -> bool:
     """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
     return _some(ops, lambda op: op.adds_up or op.picks)

@@ -24,6 +24,7 @@ from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.spoken import pinned, places_of, values_of
+from surgeon.sites.zeros import handed_on
 from surgeon.splicing.nodes import renamed
 
 Bodies = Callable[[Node], FunctionProto | None]
@@ -273,6 +274,7 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         bodies_before=_bodies(cut, minis.before, cut.before, bodies),
         bodies_after=_bodies(cut, minis.after, cut.after, bodies),
         empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
+        zeros=handed_on(cut.region),
         stated={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
         added=frozenset(_added(cut)),
         pinned=pinned(cut),

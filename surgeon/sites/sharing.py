@@ -25,7 +25,7 @@ from surgeon.verdicts.result import Outcome
 _OF_RUNS = ("jobs", "proof_time", "implementations")  # options that do not decide what is proved
 # Fields of text that names tensors or nodes; that of others names dims.
 _NAMES = defaultdict[str, tuple[str, ...]](
-    tuple, Experiment=("outputs", "bodies_before", "bodies_after", "empty", "stated", "added"), Input=("name",)
+    tuple, Experiment=("outputs", "bodies_before", "bodies_after", "empty", "zeros", "stated", "added"), Input=("name",)
 )
 _UNKNOWN = re.compile(r"\?[^\s\])*+,]*\[\]|\?[\w.:/-]+")
 

@@ -23,6 +23,7 @@ from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
 from surgeon.sites.value_numbering import regrouped_from
+from surgeon.sites.zeros import handed_on
 
 Signature = int  # regions with the same one are equal; good for the `Signatures` that gave it
 _ABSENT, _END = "", None  # stand between the names of tensors: an input that is left out, the end of a list
@@ -64,7 +65,9 @@ class Signatures:
         facts, above = self._outside(region, outside, shapes)
         if self._bakes(scope, outside):
             above = (above, self._own(scope, outside))
-        return self._number((versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart))
+        told = (versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart)
+        zeros = handed_on(region)
+        return self._number((told, *[name in zeros for name, _ in region.outputs]) if zeros else told)
 
     def plain(self, scope: Scope, names: Sequence[str], shapes: Shapes) -> Hashable | None:
         """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""

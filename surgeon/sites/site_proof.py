@@ -31,6 +31,7 @@ from surgeon.sites.kinds import (
     SPOKEN_OF,
     WEIGHED,
     adds_nothing,
+    begins_at_zero,
     errs_absolutely,
     kinds_further,
     name_of_kind,
@@ -77,6 +78,7 @@ class Attempt:
         self._suited = partial(suited, picks=picks, squares=squares, divides=divides)
         self._ops, self._terms = experiment.ops, 1  # of the longest sum, at the sizes of the run
         self._errs_alike = have_same(experiment.minis, errs_absolutely)
+        self._zeros = frozenset[str]() if begins_at_zero(self._ops) else experiment.zeros
         self._kinds, self._tried = dict[str, None](), list[Setting]()
 
     @property
@@ -386,6 +388,7 @@ class Attempt:
             overflowing=large,
             by_ones=part_of_one(self._ops, original.shape, feeds),
             errs_alike=self._errs_alike,
+            has_signs=name in self._zeros,
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         if loses:

@@ -274,7 +274,8 @@ class Sizes:
                 break
         size, most = LONG_LINE
         longer = sorted(number for number in self._pinned if size <= number < MOST_RAISED)[:MOST_LONGER]
-        lines = [] if fits({name: size}, LONG[0][1]) else [(size, most)]
+        is_long = any(long >= size and fits({name: long}, few) for long, few in LONG)
+        lines = [] if is_long else [(size, most)]
         lines += [(number + by, most) for number in longer for by in (0, LONGER)]
         lines += [(number + by, MOST_WINDOW) for number in self._lengths() for by in (0, LONGER)]
         for size, most in lines:

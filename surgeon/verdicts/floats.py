@@ -32,7 +32,8 @@ class Allowed:
     rtol, atol, is_own: the tolerance, and whether it is the user's own.  slack: how far a rule changes numbers on
     purpose.  overflowing: the inputs are finite but large.  summing: how many units in the last place the longest sum
     may err by; adds_up: whether there is one.  by_ones: how far, for all or for each element, kernels err by a part of
-    one.  errs_alike: both results come from the same such kernels, so that these errors are no difference.
+    one.  errs_alike: both results come from the same such kernels, so that these errors are no difference.  has_signs:
+    zeros of one sign are no zeros of the other.
     """
 
     rtol: float
@@ -44,6 +45,7 @@ class Allowed:
     adds_up: bool = False
     by_ones: float | np.ndarray = 0.0
     errs_alike: bool = False
+    has_signs: bool = False
 
 
 class Floats:
@@ -143,7 +145,8 @@ class Floats:
         excused = self.both & ((self.gap <= self.gap_a) | beyond | self._lost())
         far = self.both & ~excused & ~(self.gap <= self.allowed)
         unlike = self._unlike()
-        why = ", and ".join(filter(None, (self._say_unlike(unlike), self._say_far(far))))
+        turned = self._turned()
+        why = ", and ".join(filter(None, (self._say_unlike(unlike), self._say_turned(turned), self._say_far(far))))
         place = self._furthest(self.both & ~excused)
         blurring = self._blurring()
         severity = 0.0 if place is None else _ratio(float(self.gap[place]), float(self.allowed[place]))
@@ -156,7 +159,7 @@ class Floats:
             allowed=self._at(self.allowed, place),
             ok=not why,
             why=why,
-            severity=math.inf if np.any(unlike) else severity,
+            severity=math.inf if np.any(unlike | turned) else severity,
             gap=self._at(self.gap, place),
             telling=self._is_telling(),
             doubted=float(self.gap_a.max(initial=0.0, where=excused & self._doubted())),
@@ -217,6 +220,22 @@ class Floats:
     def _lost(self) -> np.ndarray:
         """Where large inputs made the original overflow, and not the reference: any result is as good there."""
         return np.asarray((self.kind == _FINITE) & (self.kind_a != _FINITE) & self.asked.overflowing)
+
+    def _turned(self) -> np.ndarray:
+        """Where a zero that original and reference agree on has the other sign, and that is told apart."""
+        if not self.asked.has_signs or self.dtype.kind == "c":
+            return np.zeros(self.b.shape, np.bool_)
+        zero = (self.a == 0) & (self.b == 0) & (self.right == 0)
+        signs = [np.signbit(numbers) for numbers in (self.a, self.b, self.right)]
+        return np.asarray(zero & (signs[0] == signs[2]) & (signs[0] != signs[1]))
+
+    def _say_turned(self, turned: np.ndarray) -> str:
+        """Say that zeros are of another sign; empty for none."""
+        if not np.any(turned):
+            return ""
+        signs = ("0", "-0") if np.signbit(self.a[turned][0]) else ("-0", "0")
+        count = f"({np.count_nonzero(turned)} of {self.b.size} elements)"
+        return f"is {signs[0]} where the original is {signs[1]} {count}, and something behind it divides by that"
 
     def _at_the_limit(self) -> np.ndarray:
         """Where one of result and reference is just below the dtype's largest number, the other just above.

@@ -35,6 +35,7 @@ def judge(
     terms: int = 1,
     by_ones: float | np.ndarray = 0.0,
     errs_alike: bool = False,
+    has_signs: bool = False,
 ) -> TensorError:
     """Judge the rewritten region's result for tensor `name`.
 
@@ -49,7 +50,7 @@ def judge(
     `terms` says how many numbers the longest sum of the original adds up.  `by_ones`: above 0 where it holds functions
     that kernels compute to a part of one (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too,
     or this part of it, for all elements or for each.  `errs_alike`: both results come from the same of these, which
-    then make no difference.
+    then make no difference.  `has_signs`: zeros of one sign are no zeros of the other.
 
     A float passes within rtol * scale + noise of the reference, the scale being the largest magnitude of the elements
     like it (`Classes`), or no further from the reference than the original is there.  The noise is the larger of
@@ -73,7 +74,8 @@ def judge(
         relative, absolute = tolerance(dtype, rtol, atol)
         is_own = rtol is not None or atol is not None
         summing = _summing(original.dtype, terms)
-        asked = Allowed(relative, absolute, is_own, slack, overflowing, summing, terms > 1, by_ones, errs_alike)
+        kernels = (by_ones, errs_alike, has_signs)
+        asked = Allowed(relative, absolute, is_own, slack, overflowing, summing, terms > 1, *kernels)
         return Floats(original, rewritten, reference, movement, asked).judge(name)
 
 

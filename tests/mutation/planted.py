@@ -3,9 +3,17 @@
 `planted.txt` says what the proofs make of each today (see `recorded`); one that is called proved is a known hole.
 """
 
-from tests.mutation import wrong_counts, wrong_integers, wrong_numbers, wrong_pairs, wrong_places, wrong_sizes
+from tests.mutation import (
+    wrong_counts,
+    wrong_integers,
+    wrong_numbers,
+    wrong_pairs,
+    wrong_places,
+    wrong_rows,
+    wrong_sizes,
+)
 from tests.mutation.planting import PLANTED, Planted, outcome
 
-MODULES = (wrong_counts, wrong_integers, wrong_numbers, wrong_pairs, wrong_places, wrong_sizes)
+MODULES = (wrong_counts, wrong_integers, wrong_numbers, wrong_pairs, wrong_places, wrong_rows, wrong_sizes)
 
 __all__ = ["MODULES", "PLANTED", "Planted", "outcome"]

@@ -20,6 +20,15 @@ def even_above_8(g: Any, n: Any, m: Any) -> Any:
     return g.and_(g.equal(g.mod(m, 2), 0), g.greater(m, 8))
 
 
+def power(g: Any, size: Any, exponent: int) -> Any:
+    """Whether a size is above a power of two, which no constant says: proofs try sizes beside constants."""
+    two = g.cast(g.add(g.sub(size, size), 2), to=np.float32)
+    made = two
+    for _ in range(exponent - 1):
+        made = g.mul(made, two)
+    return g.greater(g.cast(size, to=np.float32), made)
+
+
 for name, holds in {
     "an even length above 8": even_above_8,
     "one row of more than four columns": lambda g, n, m: g.and_(g.equal(n, 1), g.greater(m, 4)),
@@ -28,6 +37,18 @@ for name, holds in {
     "a length of 100": lambda g, n, m: g.equal(m, 100),
     "a length of 512": lambda g, n, m: g.equal(m, 512),
     "a length between 128 and 512": lambda g, n, m: g.and_(g.greater(m, 128), g.less(m, 512)),
+    "one row more than columns": lambda g, n, m: g.equal(n, g.add(m, 1)),
+    "two columns": lambda g, n, m: g.equal(m, 2),
+    "three times as many rows as columns": lambda g, n, m: g.equal(n, g.mul(m, 3)),
+    "three times as many columns as rows": lambda g, n, m: g.equal(m, g.mul(n, 3)),
+    "as many columns as the square of the rows": lambda g, n, m: g.and_(g.equal(m, g.mul(n, n)), g.greater(n, 1)),
+    "as many rows as columns, and many": lambda g, n, m: g.and_(g.equal(n, m), power(g, n, 5)),
+    "a length between 16 and 32": lambda g, n, m: g.and_(power(g, m, 4), g.not_(power(g, m, 5))),
+    "a length between 32 and 64": lambda g, n, m: g.and_(power(g, m, 5), g.not_(power(g, m, 6))),
+    "a length between 256 and 512": lambda g, n, m: g.and_(power(g, m, 8), g.not_(power(g, m, 9))),
+    "a length above 2048": lambda g, n, m: power(g, m, 11),
+    "many rows and many columns": lambda g, n, m: g.and_(power(g, n, 6), power(g, m, 6)),
+    "one row of many columns": lambda g, n, m: g.and_(g.equal(n, 1), power(g, m, 6)),
 }.items():
     plant(
         SIZE,
