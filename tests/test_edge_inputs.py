@@ -283,3 +283,14 @@ def test_endless_values_hold_nan_throughout_or_nowhere() -> None:
     assert set(made[~np.isfinite(made)]) == {np.inf, -np.inf}
     assert np.isfinite(made).any()
     assert np.isnan(make("float", (3, 5, 6), Values.ENDLESS, 1)).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "int64", "uint32", "uint8", "int16"])
+@pytest.mark.parametrize("dims", ["", "[1]", "[n]", "[0]"])
+def test_integers_near_the_limits_are_made_of_any_shape(dtype: str, dims: str) -> None:
+    """Of no axes too, of which numpy makes a number: the largest uint64 is no int64."""
+    model = read(f"g ({dtype}{dims} x) => ({dtype}{dims} y) {{ y = Add(x, x) }}")
+    made = [InputPlan(model, names=False).make(seed, {"n": 6}, Values.LIMITS)["x"] for seed in range(3)]
+    assert all(array.dtype == dtype for array in made)
+    largest = np.iinfo(dtype).max
+    assert dims == "[0]" or any(int(number) > largest - 4 for array in made for number in array.ravel())

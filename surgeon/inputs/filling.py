@@ -327,15 +327,16 @@ class Filler:
         """
         limits = np.iinfo(self.want.dtype)
         bits = int(limits.max).bit_length()
-        ends = np.where(self.random.random(self.shape) < (0.5 if negative else 0.0), -1, 1)
+        ends = np.where(self.random.random(self.shape) < (0.5 if negative else 0.0), -1, 1).astype(object)
         below = self.random.integers(0, _PLAIN_INTEGERS, self.shape).astype(object)
         below.reshape(-1)[self.seed % 2 : self.seed % 2 + 1] = 0
-        near = ends * (int(limits.max) - below)
+        near = np.asarray(ends * (int(limits.max) - below), object)  # of no axes too: the largest uint64 is no int64
         large = np.exp2(self.random.uniform(0, min(bits, _EXACT) - 1, self.shape)).astype(np.int64).astype(object)
-        far = ends * np.where(self.random.random(self.shape) < 1 / 2, large, (1 << (bits + 1) // 2) + np.abs(made))
+        beyond = (1 << (bits + 1) // 2) + np.abs(made)
+        far = np.asarray(ends * np.where(self.random.random(self.shape) < 1 / 2, large, beyond), object)
         kind = self.random.random(self.shape)
         kind.reshape(-1)[self.seed % 2 : self.seed % 2 + 1] = 0.0
-        whole = made.astype(object)
+        whole = np.asarray(made, object)
         chosen = np.where(kind < _FAR_PART, near, np.where(kind < _FAR_PART * 3 / 2, far, whole))
         least = (self.seed + 1) % 2  # beside the largest, or where there is one alone in its turn
         chosen.reshape(-1)[least : least + negative] = int(limits.min)

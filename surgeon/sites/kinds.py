@@ -159,6 +159,11 @@ def err_to_scale(ops: Collection[str]) -> bool:
     return not _some(ops, lambda op: not op.to_scale)
 
 
+def overflows_in_doubles(values: Values, dtype: np.dtype) -> bool:
+    """Whether one over such an input is infinite in the reference too, as no dtype is wider than the result's."""
+    return values is Values.DENORMALS and dtype == np.float64
+
+
 def name_of_kind(values: Values) -> str:
     """What rules and reports call a kind of inputs."""
     return values.name.lower()

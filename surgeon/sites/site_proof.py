@@ -35,6 +35,7 @@ from surgeon.sites.kinds import (
     errs_absolutely,
     kinds_further,
     name_of_kind,
+    overflows_in_doubles,
     part_of_one,
     suited,
     told_inputs,
@@ -337,7 +338,8 @@ class Attempt:
             if self._is_empty and not answer.size and not rewritten[name].size:
                 continue  # which shape a tensor without elements has, kernels tell differently too
             self._rounds = self._rounds or (answer.dtype.kind in "iu" and bool(self._feeder.plain))
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large, values in LOSING)
+            is_large = large or overflows_in_doubles(values, answer.dtype)
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, is_large, values in LOSING)
             if found is None:
                 return ""
             is_usual = values is Values.USUAL and turn % ANEW < SPOKEN_OF
