@@ -16,20 +16,21 @@ IN_TURN = (
     (32, 64, 16),
     (192, 192, 24),
 )
+LONE = (2, 10, 14, 20, 28, 48, 64, 192)  # of one alone: few, and between the powers of two that it may be above
 ROUND = 8  # of free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 MANY_BESIDE_ONE = 72
 MOST_SUMS = 2  # of free dims, that are made a round size
 
 
 def in_turn(names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Sizes for all of these dims, but batches beside two others; one alone takes all of them one after the other."""
+    """Sizes for all of these dims, but batches beside two others; for one alone one after the other."""
     others = [name for name in names if kind_of(name) != "batch"]
     chosen = others if len(others) > 1 else names
+    if len(chosen) == 1:
+        yield from ({chosen[0]: size} for size in LONE)
+        return
     for sizes in IN_TURN:
-        if len(chosen) == 1:
-            yield from ({chosen[0]: size} for size in dict.fromkeys(sizes))
-        else:
-            yield {name: sizes[place % len(sizes)] for place, name in enumerate(chosen)}
+        yield {name: sizes[place % len(sizes)] for place, name in enumerate(chosen)}
 
 
 def each_at_one(names: Sequence[str]) -> Iterator[dict[str, int]]:
