@@ -244,9 +244,8 @@ def _answer(
                     return Outcome.UNPROVED, f"The edited model takes the sequence '{lost[0]}', and none is fed here."
                 if lost:
                     return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
-                answer = session.run({name: feeds[name] for name in session.inputs})
                 trials.show(trial, claim)
-                verdict.add(trial, answer)
+                verdict.hold(trial, session, {name: feeds[name] for name in session.inputs})
     except SessionError as refused:
         if refused.missing:
             return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.line}"

@@ -63,13 +63,15 @@ class KnownScope:
 
     def columns(self, node: NodeProto, slot: int) -> np.ndarray:
         """The numbers of a constant that a node reads, one where all are the same; none of what is long or none."""
-        tensor = self.tensors.get(node.input[slot]) if slot < len(node.input) else None
-        if tensor is None or int(np.prod(tensor.dims)) > _MOST_LISTED:
-            return np.empty(0)
-        numbers = _numbers(tensor)
+        numbers = self.numbers(node.input[slot], _MOST_LISTED) if slot < len(node.input) else np.empty(0)
         if numbers.size and (numbers == numbers[0]).all():
             return numbers[:1]
         return numbers if numbers.size <= _MOST_COLUMNS else np.empty(0)
+
+    def numbers(self, name: str, most: int) -> np.ndarray:
+        """The numbers of a constant; none of one that has more elements, or is none."""
+        tensor = self.tensors.get(name)
+        return np.empty(0) if tensor is None or int(np.prod(tensor.dims)) > most else _numbers(tensor)
 
     def behind(
         self, tensor: str, steps: tuple[Arithmetic, ...] = (), left: int = _FURTHEST
@@ -123,6 +125,23 @@ def edges_of(scopes: Iterable[KnownScope]) -> list[float]:
                     finite = numbers[np.isfinite(numbers)].tolist()
                     found.update(dict.fromkeys(finite[: MOST_EDGES - len(found)]))
     return list(found)
+
+
+def sizes_of(scopes: Iterable[KnownScope]) -> tuple[list[int], list[int]]:
+    """Sizes that a model decides by: what it compares sizes with; then how far slices reach, from either end."""
+    compared: dict[int, None] = {}
+    reached: dict[int, None] = {}
+    for scope in scopes:
+        for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
+            for start, steps, _ in scope.behind(tensor):
+                if (maker := scope.makers.get(start)) is not None and likened_node(maker).sizes:
+                    numbers = Boundary(np.array(wanted, np.float64), steps).started.reshape(-1)
+                    compared.update((int(number), None) for number in numbers if number.is_integer())
+        for node in scope.nodes:
+            axes = likened_node(node).axes
+            for name in node.input[1:3] if axes is not None and axes.in_order else ():
+                reached.update((abs(int(number)), None) for number in scope.numbers(name, _MOST_COLUMNS))
+    return list(compared), list(reached)
 
 
 def boundaries_of(scopes: Iterable[KnownScope]) -> list[Boundary]:

@@ -88,6 +88,14 @@ class InputPlan:
         """Return sets in which sequences are long, the longest first."""
         return long_sets(self.free, dims)
 
+    def has_room(self, sizes: Mapping[str, int]) -> bool:
+        """Whether all positions of a sequence are rows of the tables that they look up in: else some come twice."""
+        for want in self.wants:
+            tables = [limit.table for limit in want.role.limits if isinstance(limit.table, int)]
+            if want.named == "position" and tables and want.dims and want.shape(sizes)[-1] > min(tables):
+                return False
+        return True
+
     def fallback_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
         """Return further sets, for a model that refuses all of `size_sets`."""
         return fallback_sets(self.free, dims)

@@ -23,7 +23,7 @@ _RUNNING = 8  # what a running offset of which nothing else is known adds: assum
 _LONGEST_WAY = 8  # nodes between a number and the shape that tells it
 _MOST_AXES = 8
 _MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
-_OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with
+_OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with, or that are known
 
 # By operator, slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or
 # takes for ever.
@@ -149,7 +149,8 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
         role.flags.update(("mask", "bit"))
     for attribute in node.attribute if op.words else ():
         if attribute.name in op.words:
-            role.words.extend(map(_text, attribute.strings))
+            others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # such an encoder refuses them
+            role.words.extend([*map(_text, attribute.strings), *others])
 
 
 def _text(item: bytes | str) -> str:

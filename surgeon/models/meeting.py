@@ -12,8 +12,9 @@ from onnx import TensorProto
 from surgeon.file.model import Model
 from surgeon.file.sameness import Contents
 from surgeon.inputs.boundaries import Boundary
-from surgeon.inputs.decisions import boundaries_of, edges_of, numbers_in, scopes_of
+from surgeon.inputs.decisions import boundaries_of, edges_of, numbers_in, scopes_of, sizes_of
 from surgeon.inputs.inputs import InputPlan
+from surgeon.inputs.joins import JOINED, joins_exactly
 from surgeon.inputs.requirements import Want
 from surgeon.inputs.ties import TIED, has_ties
 from surgeon.ops.records import likened_node
@@ -25,12 +26,15 @@ MET, LOOKED_UP = "numbers that decide", "all rows of tables"
 """What the kinds of such inputs are called."""
 INDICES, RUNS = 256, 64  # how many indices one run is to take where the model leaves that free, and the most runs
 _BESIDE = (1.00211, 0.99787)  # times a number: further from it than roundings lie, and at no half of anything's
-_TIED_TURNS = 2
+_TIED_TURNS, _JOINED_TURNS = 2, 2
+_MOST_JOINED, _FINEST = 64, 2.0**-6  # numbers that several elements are to come to: such as sums of halves may be
 _MOST_MET, _MOST_SOLVED = 128, 1024  # numbers that are met to the bit, and boundaries; such as may be
 _SMALL = 64  # of numbers that are put several times: larger ones hide what is beside them
 _OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
 _MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
 _FILLS = -4096.0  # from where on down a constant that nothing is known to be compared with is the fill of a mask
+_LEAST_SIZE, _MOST_SIZE, _MOST_SIZES = 6, 4096, 4  # that a model decides by, beyond those that are tried anyway
+_LARGE_KINDS = ("image", "audio", "frames")
 _FEW = 8  # rows of a table that any inputs look up
 
 
@@ -41,13 +45,16 @@ class Meeting:
     floats: what inputs of floats have to be for something to be what it is compared with; then what is beside that, and
     beside other constants of one element, as of a minimum or a remainder.  integers: the same of integers, each with
     those beside it.  tables: how many rows tables of floats have that the other model has not, by name.  ties: whether
-    equal numbers in inputs are ties.
+    equal numbers in inputs are ties.  joined: numbers that several elements are to come to, and are to be summed of;
+    none where that is no matter, or one of rounding.  sizes: that one of them decides by.
     """
 
     floats: tuple[Sequence[float], Sequence[float]]
     integers: tuple[Sequence[int], Sequence[int]]
     tables: Mapping[str, int]
     ties: bool = False
+    joined: Sequence[float] = ()
+    sizes: Sequence[int] = ()
 
     @classmethod
     def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "Meeting":
@@ -59,17 +66,23 @@ class Meeting:
         models = original.skeleton, other.skeleton
         most = _MOST_HALF if any(map(holds_half, models)) else _MOST
         scopes = [list(scopes_of(model)) for model in models]
-        met = _met([boundaries_of(some) for some in scopes], exactly=exactly)
+        boundaries = [boundaries_of(some) for some in scopes]
+        met = _met(boundaries, exactly=exactly)
         edges = list(dict.fromkeys(number for some in scopes for number in edges_of(some)))
         numbers = (number for model in models for array in numbers_in(model).values() for number in array.tolist())
         spoken = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
         no_fills = (number for number in spoken if number > _FILLS)
-        beside = dict.fromkeys(number * part for number in (*edges, *no_fills) for part in _BESIDE if number)
-        floats = [[number for number in some if abs(number) <= most] for some in (met, beside)]
+        beside = dict.fromkeys(number * part for number in (*edges, *no_fills)
+                               for part in _BESIDE if 0 < abs(number) <= most)
+        floats = [number for number in met if abs(number) <= most], list(beside)
         whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, spoken)]
         integers = list(whole[0]), [number for number in whole[1] if number not in whole[0]]
         differing = dict(_tables(original, other)) if tables else {}
-        return cls((floats[0], floats[1]), integers, differing, all(map(has_ties, scopes)))
+        joined = _joined(boundaries) if all(map(joins_exactly, scopes)) else ()
+        (ours, reached), (theirs, reached_too) = map(sizes_of, scopes)
+        sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
+        told = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
+        return cls(floats, integers, differing, all(map(has_ties, scopes)), joined, told)
 
     def numbers(self, plan: InputPlan, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
         """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
@@ -83,6 +96,9 @@ class Meeting:
         tied = [want for want in plan.wants if want.edged and want.named is None and feeds[want.name].size]
         for turn in range(min(turns - 1, _TIED_TURNS) if self.ties and tied else 0):
             yield {**feeds, **{want.name: _tied(want, feeds[want.name], seed + turn) for want in tied}}
+        for turn in range(_JOINED_TURNS if self.joined and tied else 0):
+            random = np.random.default_rng([seed, turn])
+            yield {**feeds, **{want.name: _summing(feeds[want.name], self.joined, random, turn) for want in tied}}
 
     def _put(self, want: Want, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
         """An input with numbers in every other element; None where none may stand there, or all did before.
@@ -143,6 +159,17 @@ class Meeting:
         free = [key for key, dim in plan.free.items() if key in sizes and dim.kind() == "sequence"]
         return [{**sizes, **dict.fromkeys(free, rows)} for rows in long] if free else []
 
+    def sized(self, plan: InputPlan, sizes: Mapping[str, int], dims: Mapping[str, int]) -> Iterator[dict[str, int]]:
+        """The sizes that a model decides by, and the next ones, for all free sequences, or all other free dimensions.
+
+        dims: of sizes that were chosen.
+        """
+        kinds = {key: dim.kind() for key, dim in plan.free.items() if key in sizes and key not in dims}
+        long = [key for key, kind in kinds.items() if kind == "sequence"]
+        for keys in (long, [key for key, kind in kinds.items() if kind not in ("sequence", *_LARGE_KINDS)]):
+            for size in dict.fromkeys(size + by for size in self.sizes for by in (0, 1)) if keys else ():
+                yield {**sizes, **dict.fromkeys(keys, size)}
+
     def unmet(self, plan: InputPlan, looked_up: bool, reached: set[int]) -> list[str]:
         """The tables of which rows may not have been looked up.
 
@@ -191,6 +218,23 @@ def _tied(want: Want, array: np.ndarray, seed: int) -> np.ndarray:
     flat = common.choice(TIED, array.size)
     flat[1::2] = own.choice(TIED, flat[1::2].size)
     return flat.reshape(array.shape).astype(array.dtype)
+
+
+def _joined(models: Sequence[Sequence[Boundary]]) -> list[float]:
+    """What several elements are to come to for a decision: what decides, and what sums are of."""
+    started = [number for some in models for one in some for number in one.started.reshape(-1).tolist()]
+    plain = (number for number in started if math.isfinite(number) and (number / _FINEST).is_integer())
+    return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MOST_HALF)]))[:_MOST_JOINED]
+
+
+def _summing(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator, turn: int) -> np.ndarray:
+    """Numbers whose sums meet what decides: rows of a few small ones, and rows of zeros but for one element."""
+    made = random.choice(JOINED, array.shape)
+    rows = made.reshape(-1, made.shape[-1] if made.ndim else 1)
+    lone = np.arange(turn % 2, len(rows), 2)
+    rows[lone] = 0.0
+    rows[lone, random.integers(0, rows.shape[1], len(lone))] = random.choice(numbers, len(lone))
+    return made.astype(array.dtype)
 
 
 def _bounds(want: Want, array: np.ndarray) -> tuple[int, int]:

@@ -21,17 +21,17 @@ from surgeon.inputs.dims import require_known
 from surgeon.inputs.fitted import FittedSizes, first_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import InputSet
+from surgeon.models.answers import all_nan, tells, unrepeated
+from surgeon.models.apart import LESSER, apart_sets, wants_both, with_lesser_rows
 from surgeon.models.meeting import LOOKED_UP, MET, Meeting, beside_ties
 from surgeon.models.noise import measure
 from surgeon.models.workload import Workload
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
-from surgeon.verdicts.compare import TOLERANCES, dtype_name, same_values, tolerance
 
 # Added to the seed, and times which: no second opinion comes of masks, indices and sizes that proofs of sites tried.
-# Always the turn that hides by the least number, beside which a score is lost in any order.  Rows hidden whole are left
-# to the proofs: what ONNX Runtime's kernels make of such is not always what ONNX says.
+# Always the turn that hides by the least number, beside which a score is lost in any order.
 _OWN_SEED, _OWN_TURNS = 1000, 6
 _MORE = 3  # added to each free size: what is even is odd then
 # Of a run, as `Workload` counts it.  A model that computes more is run twice only on its first inputs, and once on
@@ -55,7 +55,8 @@ class Trial:
     sizes: of the free dimensions, empty where the user gave the inputs.  kind: of the values that were made.  wide:
     these are of wide range, and only what is finite in the original is compared.  source: where the user's inputs came
     from, empty for made ones.  words: of what kind they are, where `kind` does not say.  calm: sets of inputs on which
-    noise is measured in the place of these, where these are such as the last bit decides at.
+    noise is measured in the place of these, where these are such as the last bit decides at.  apart: a difference on
+    these is told apart, and does not make the two models differ.
     """
 
     feeds: dict[str, np.ndarray]
@@ -67,6 +68,7 @@ class Trial:
     source: str = ""
     words: str = ""
     calm: Sequence[Mapping[str, np.ndarray]] = ()
+    apart: bool = False
 
 
 class Trials:
@@ -100,6 +102,7 @@ class Trials:
         self.refused = ""
         self.unmet: Sequence[str] = ()
         self._meeting: Meeting | None = None
+        self._theirs: InputPlan | None = None  # what inputs the other model wants
         self._given = given
         self._seed = seed
         self._dims = dims
@@ -144,6 +147,9 @@ class Trials:
     def _meeting_of(self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool) -> Meeting | None:
         try:
             with Model.open(self.original) as ours, Model.open(other) as theirs:
+                with suppress(InputsUnknown):
+                    if self._plan is not None and wants_both(self._plan):
+                        self._theirs = InputPlan(theirs.skeleton)
                 return Meeting.of(ours, theirs, exactly=exactly, tables=tables)
         except ModelFileError:
             return None  # what is wrong with one that cannot be read is told where it is to run
@@ -190,6 +196,7 @@ class Trials:
             yield from self._wide_trials(session, self._plan, made)
         if made and self._meeting is not None:
             yield from self._met_trials(session, self._plan, made[0], self._meeting)
+            yield from self._edge_trials(session, self._plan, made[0])
 
     def _given_trials(self, session: Whole) -> Iterator[Trial]:
         """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
@@ -201,7 +208,7 @@ class Trials:
                 self.refused = self.refused or f"The original does not run on the inputs of {given}: {refused.line}"
                 continue
             self._work = max(self._work, self._load.of(given.arrays))
-            yield Trial(given.arrays, outputs, _unrepeated(outputs, again), {}, source=str(given))
+            yield Trial(given.arrays, outputs, unrepeated(outputs, again), {}, source=str(given))
 
     def _usual_trials(self, session: Whole, plan: InputPlan) -> Iterator[Trial]:
         """Yield the trials that the original accepts: several seeds at the first sizes, one at each of the others.
@@ -244,8 +251,8 @@ class Trials:
             except SessionError as refused:
                 self._refusal = self._refusal or refused.line
                 continue
-            answer = Trial(feeds, outputs, _unrepeated(outputs, again), sizes, values)
-            if not _all_nan(outputs):
+            answer = Trial(feeds, outputs, unrepeated(outputs, again), sizes, values)
+            if not all_nan(outputs):
                 break
         return answer
 
@@ -260,7 +267,7 @@ class Trials:
                 outputs = session.run(feeds)
             except SessionError:
                 continue  # of what the original does not take nothing is said
-            if not _all_nan(outputs):
+            if not all_nan(outputs):
                 yield Trial(feeds, outputs, first.unstable, sizes, Values.GAPS)
                 return
 
@@ -268,14 +275,14 @@ class Trials:
         """Yield a trial with long sequences, as long as the original takes them and computes no more than `_LONG`."""
         sets = plan.long_sets(self._dims) if first.sizes else []
         for sizes in [*sets, *(FittedSizes(self.original, self._dims).of(sets) if sets else ())]:
-            feeds = plan.make(self._seed + _OWN_SEED, sizes)
-            if self._load.of(feeds) > _LONG:
+            feeds = plan.make(self._seed + _OWN_SEED, sizes) if plan.has_room(sizes) else None
+            if feeds is None or self._load.of(feeds) > _LONG:
                 continue
             try:
                 outputs = session.run(feeds)
             except SessionError:
                 continue
-            if not _all_nan(outputs):
+            if not all_nan(outputs):
                 yield Trial(feeds, outputs, first.unstable, sizes)
                 return
 
@@ -288,6 +295,7 @@ class Trials:
                 outputs = session.run(feeds)
                 calm = [beside_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
                 yield Trial(feeds, outputs, first.unstable, wider.sizes, words=MET, wide=True, calm=calm)
+        yield from self._sized_trials(session, plan, first, meeting)
         if not meeting.tables:
             return
         sets = list(meeting.rows(plan, first.sizes, self._seed))
@@ -308,6 +316,28 @@ class Trials:
                     yield Trial(feeds, outputs, first.unstable, sizes)
                     reached.update(sizes.values())
         self.unmet = meeting.unmet(plan, looked_up, reached)
+
+    def _sized_trials(self, session: Whole, plan: InputPlan, first: Trial, meeting: Meeting) -> Iterator[Trial]:
+        """Yield trials at sizes that a model decides by, as far as these compute little."""
+        for sizes in meeting.sized(plan, first.sizes, self._dims):
+            feeds = plan.make(self._seed + _OWN_SEED, sizes)
+            with suppress(SessionError):
+                if self._load.of(feeds) <= _LONG:
+                    yield Trial(feeds, session.run(feeds), first.unstable, sizes)
+
+    def _edge_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+        """Yield a trial with rows of zeros, and trials of which a difference is told apart."""
+        if self._work > MUCH:
+            return
+        lesser = with_lesser_rows(plan, first.feeds, self._seed)
+        if lesser is not None:
+            with suppress(SessionError):
+                outputs = session.run(lesser)
+                if tells(outputs, first.outputs, entirely=False):
+                    yield Trial(lesser, outputs, first.unstable, first.sizes, words=LESSER, wide=True)
+        for words, feeds in apart_sets(plan, self._theirs, first.sizes, self._seed, few=self._work > _MODERATE):
+            with suppress(SessionError):
+                yield Trial(feeds, session.run(feeds), first.unstable, first.sizes, words=words, apart=True)
 
     def _wider(self, session: Whole, plan: InputPlan, first: Trial) -> Trial:
         """The same trial with so many batches that numbers come to stand in each column, if that computes little."""
@@ -342,34 +372,9 @@ class Trials:
                 except SessionError as refused:
                     why = f"the original refuses it ({refused.line.rstrip('.')})"
                     continue
-                if _tells(outputs, first.outputs, entirely=values is Values.LARGE):
+                if tells(outputs, first.outputs, entirely=values is Values.LARGE):
                     yield Trial(feeds, outputs, unstable, first.sizes, values, wide=True)
                     break
                 why = "the original answers it with NaN or infinity"
             else:
                 self.left_out = why
-
-
-def _unrepeated(outputs: Mapping[str, np.ndarray], again: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the outputs that a second run did not repeat bit for bit (NaN equal to NaN)."""
-    return [name for name in outputs if name not in again or not same_values(outputs[name], again[name])]
-
-
-def _tells(outputs: Mapping[str, np.ndarray], usual: Mapping[str, np.ndarray], *, entirely: bool) -> bool:
-    """Whether some number is finite, and each output that usually holds such holds one here (`entirely`: no other)."""
-    floats = {name: np.isfinite(array) for name, array in outputs.items() if dtype_name(array) in TOLERANCES}
-    for name, finite in floats.items():
-        expected = finite.size and name in usual and bool(np.isfinite(usual[name]).any())
-        if expected and not (finite.all() if entirely else finite.any()):
-            return False
-    return not floats or any(finite.any() for finite in floats.values())
-
-
-def _all_nan(outputs: Mapping[str, np.ndarray]) -> bool:
-    """Whether no output holds a number."""
-    floats = [array for array in outputs.values() if tolerance(dtype_name(array)) != (0.0, 0.0)]
-    return (
-        bool(floats)
-        and len(floats) == len(outputs)
-        and all(bool(np.isnan(array.astype(np.complex128)).all()) for array in floats)
-    )

@@ -80,6 +80,8 @@ TOTALS = frozenset(("ReduceL1", "ReduceSum", "ReduceSumSquare"))
 """Those whose results grow with how many numbers they add up."""
 STEPPING = frozenset(("Ceil", "Floor", "Mod", "Round"))
 """Those whose results leap where what they read moves a little."""
+LEAPING = STEPPING | {"Sign"}
+"""The same, and those that leap at zero alone."""
 ROOTS = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))
 """Those that make much of what is close to zero."""
 STEEP = frozenset(("Reciprocal", "Log"))

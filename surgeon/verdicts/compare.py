@@ -297,6 +297,13 @@ def where_finite(original: np.ndarray, rewritten: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(np.isfinite(original), rewritten, original))
 
 
+def finite_beside(original: np.ndarray, rewritten: np.ndarray) -> int:
+    """How many elements are finite where those of the original are not; 0 where the two cannot be compared."""
+    if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
+        return 0
+    return int(np.count_nonzero(~np.isfinite(original) & np.isfinite(rewritten)))
+
+
 def stated(dtypes: Mapping[str, object], rtol: float | None, atol: float | None) -> dict[str, float]:
     """Return the tolerances in force for these dtypes, as `<dtype> rtol` and `<dtype> atol`."""
     stated: dict[str, float] = {}

@@ -48,6 +48,8 @@ class CheckResult(Displayed):
     the rtol and atol in force by dtype; `layers` what comparing inner tensors gave, None if that was not asked for or
     the models could not be compared at all.  The layers have no part in the outcome.  `oracle` names what ran the
     models, empty where nothing did; `kinds` and `sizes` say in words on what inputs, where these were made.
+    `differs_on` names kinds of inputs that few models are fed with, as such that hold NaN, on which the two answer
+    otherwise: that has no part in the outcome, and `reason` says in what.
     """
 
     outcome: Outcome
@@ -60,6 +62,7 @@ class CheckResult(Displayed):
     oracle: str = ""
     kinds: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
+    differs_on: tuple[str, ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -92,7 +95,7 @@ class CheckResult(Displayed):
         return {
             **as_json(self, "outcome reason outputs"),
             "worst": self.worst.name if self.worst else None,
-            **as_json(self, "seconds runs oracle kinds sizes"),
+            **as_json(self, "seconds runs oracle kinds sizes differs_on"),
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
             **as_json(self, "first_different layers"),
         }

@@ -1,0 +1,88 @@
+"""Inputs at the edges: rows of zeros, and such on which two models may differ and yet be equal to most people.
+
+NaN and infinity, rows of which a mask hides all, indices that count from the end: a fused operator may answer those
+otherwise than the nodes that it stands for, and a model that is fed with none of them is none the worse for it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.inputs.inputs import InputPlan
+from surgeon.inputs.requirements import Values
+
+BEYOND_ORIGINAL = "inputs for which the original gives NaN or infinity"
+"""What it is called where the original alone leaves the finite numbers."""
+LESSER = "rows of zeros and small rows"
+"""What is no matter of that: inputs that any model may be fed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApartKind:
+    """One kind of such inputs: what to call them, the values to make, and what to add to the seed for each set.
+
+    The seeds go round with what `Values` has in turns.  alike: only where both models take an input for the same: what
+    is a number to one may be how long a loop of the other runs.
+    """
+
+    words: str
+    values: Values
+    turns: tuple[int, ...]
+    alike: bool = False
+
+
+_ROUND = 60  # a multiple of all turns
+_LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # times the numbers of a row, in turn
+# The first set of each kind shows most, and is all that is made for a model that computes much.
+_KINDS = (
+    ApartKind("inputs that hold NaN or infinity", Values.NON_FINITE, (1, 0, 2)),
+    ApartKind("masks that hide whole rows", Values.HIDDEN_ROWS, (0, 1)),
+    ApartKind("indices that count from the end", Values.BACKWARDS, (0,)),
+    ApartKind("counts and places that count from the end", Values.COUNTS, (2, 4), alike=True),
+    ApartKind("integers that half of their bits do not hold", Values.FAR, (0,), alike=True),
+)
+
+
+def wants_both(plan: InputPlan) -> bool:
+    """Whether the plan of the other model has to be known, too, to make these inputs."""
+    return any(kind.alike and plan.answers_to(kind.values) for kind in _KINDS)
+
+
+def apart_sets(
+    plan: InputPlan, other: InputPlan | None, sizes: Mapping[str, int], seed: int, *, few: bool
+) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Sets of inputs of each kind that the model answers to, and what to call them.
+
+    other: what inputs the other model wants, as far as that is known.  few: one set for each of the two first kinds
+    alone, as where a run takes long.
+    """
+    for kind in _KINDS[:2] if few else _KINDS:
+        if plan.answers_to(kind.values) and not (kind.alike and not _answer_alike(plan, other, kind.values)):
+            for turn in kind.turns[:1] if few else kind.turns:
+                yield kind.words, plan.make(seed * _ROUND + turn, sizes, kind.values)
+
+
+def _answer_alike(plan: InputPlan, other: InputPlan | None, values: Values) -> bool:
+    """Whether all inputs that values of a kind differ for are such in the other model."""
+    answering, theirs = ({want.name for want in some.wants if want.answers_to(values)} if some else set[str]()
+                         for some in (plan, other))
+    return answering <= theirs
+
+
+def with_lesser_rows(plan: InputPlan, feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray] | None:
+    """The same inputs, but of the rows of floats along the last axis some are zeros, some tiny; None for no such rows.
+
+    A row of padding is zeros, and what a norm adds to squares, lest it divide by zero, is not seen beside usual rows.
+    """
+    made = dict(feeds)
+    for want in plan.wants:
+        array = feeds[want.name]
+        if want.edged and want.named is None and array.ndim > 1 and array.size:
+            rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
+            least = float(ml_dtypes.finfo(want.dtype).tiny)
+            turn = (np.arange(len(rows)) + seed) % len(_LESSER)
+            factors = np.array(_LESSER) if least < min(filter(None, _LESSER)) ** 2 else np.array(_LESSER_HALF)
+            made[want.name] = (rows * factors[turn][:, None]).reshape(array.shape).astype(want.dtype)
+    return made if any(made[name] is not feeds[name] for name in made) else None
