@@ -34,6 +34,7 @@ class ApartKind:
 
 
 _ROUND = 60  # a multiple of all turns
+_OF_ROWS = (2, 3)  # axes of inputs whose rows are vectors, and no part of pictures
 _LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # times the numbers of a row, in turn
 # The first set of each kind shows most, and is all that is made for a model that computes much.
 _KINDS = (
@@ -79,7 +80,7 @@ def with_lesser_rows(plan: InputPlan, feeds: Mapping[str, np.ndarray], seed: int
     made = dict(feeds)
     for want in plan.wants:
         array = feeds[want.name]
-        if want.edged and want.named is None and array.ndim > 1 and array.size:
+        if want.edged and want.named is None and array.ndim in _OF_ROWS and array.size:
             rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
             least = float(ml_dtypes.finfo(want.dtype).tiny)
             turn = (np.arange(len(rows)) + seed) % len(_LESSER)

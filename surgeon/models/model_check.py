@@ -56,7 +56,7 @@ class Verdict:
     hint: str = ""
     made: list[tuple[Trial, Comparison]] = field(default_factory=list)
     dropped: set[int] = field(default_factory=set)  # id() of the trials that tell nothing
-    apart: dict[str, list[tuple[Trial, Comparison]]] = field(default_factory=dict)  # differences to be told apart
+    apart: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)  # no failures
     left_out: str = ""
 
     def __post_init__(self) -> None:
@@ -93,9 +93,9 @@ class Verdict:
         except SessionError as refused:
             if not trial.apart:
                 raise
-            name = next(iter(trial.outputs))
-            error = OutputError(name, dtype_name(trial.outputs[name]), np.inf, np.inf, 0.0, 0.0, False)
-            self._tell_apart(trial, trial.words, Comparison(error, f"is not given: {refused.line.rstrip('.')}"))
+            error = OutputError("", "", np.inf, np.inf, 0.0, 0.0, False)
+            told = f"the original alone runs ({refused.line.rstrip('.')})"
+            self.apart.setdefault(trial.words, []).append((trial, error, told))
         else:
             self.add(trial, answer)
 
@@ -110,32 +110,26 @@ class Verdict:
                 continue
             other = where_finite(array, answer[name]) if trial.wide else answer[name]
             found = compare(name, array, other, self.rtol, self.atol, by_parts=True)
-            if trial.apart:
-                self._tell_apart(trial, trial.words, found)
-                continue
-            self.made.append((trial, found))
-            count = finite_beside(array, answer[name]) if trial.wide and found.error.ok else 0
-            if count:
-                why = f"is finite where the original is not ({count} of {array.size} elements)"
-                error = replace(found.error, max_abs=np.inf, ok=False)
-                self._tell_apart(trial, BEYOND_ORIGINAL, Comparison(error, why))
-
-    def _tell_apart(self, trial: Trial, words: str, found: Comparison) -> None:
-        if not found.error.ok:
-            self.apart.setdefault(words, []).append((trial, found))
+            if not trial.apart:
+                self.made.append((trial, found))
+                count = finite_beside(array, answer[name]) if trial.wide else 0
+                if count:
+                    error = replace(found.error, max_abs=np.inf, ok=False)
+                    why = f"is finite where the original is not ({count} of {array.size} elements)"
+                    self.apart.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
+            elif not found.error.ok:
+                self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.why}"))
 
     def differing(self) -> dict[str, str]:
         """Why the two differ on inputs of which that is told apart, by the words for these; roundings explain none."""
         told: dict[str, str] = {}
         for words, found in self.apart.items():
-            for trial, comparison in sorted(found, key=lambda pair: -pair[1].error.max_abs):
-                error = comparison.error
-                if np.isfinite(error.max_abs):
-                    moved = self.trials.noise([trial])[0].get(error.name, 0.0)
-                    if error.max_abs <= error.allowed + ALLOWANCE * moved:
-                        continue
-                told[words] = f"output '{error.name}' {comparison.why}"
-                break
+            for trial, error, said in sorted(found, key=lambda one: -one[1].max_abs):
+                is_kind = not np.isfinite(error.max_abs)
+                moved = 0.0 if is_kind else self.trials.noise([trial])[0].get(error.name, 0.0)
+                if is_kind or error.max_abs > error.allowed + ALLOWANCE * moved:
+                    told[words] = said
+                    break
         return told
 
     def outcome(self) -> tuple[Outcome, str]:
@@ -144,7 +138,7 @@ class Verdict:
         if failure is not None and failure[0] is Outcome.FAILED:
             return failure
         outcome, reason = failure or self._on_success()
-        told = "; ".join(f"on {words}, {why}" for words, why in self.differing().items())
+        told = "; ".join(f"on {words}: {why}" for words, why in self.differing().items())
         return outcome, " ".join(part for part in (reason, f"The two differ {told}." if told else "") if part)
 
     def _failed(self) -> list[tuple[Trial, Comparison]]:

@@ -195,8 +195,12 @@ class Trials:
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
         if made and self._meeting is not None:
-            yield from self._met_trials(session, self._plan, made[0], self._meeting)
-            yield from self._edge_trials(session, self._plan, made[0])
+            wider = self._wider(session, self._plan, made[0])
+            met = list(self._met_trials(session, self._plan, wider, self._meeting))
+            yield from met or ([wider] if wider is not made[0] else [])  # masks of all lengths
+            yield from self._sized_trials(session, self._plan, made[0], self._meeting)
+            yield from self._row_trials(session, self._plan, made[0], self._meeting)
+            yield from self._edge_trials(session, self._plan, made[0], wider)
 
     def _given_trials(self, session: Whole) -> Iterator[Trial]:
         """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
@@ -286,16 +290,17 @@ class Trials:
                 yield Trial(feeds, outputs, first.unstable, sizes)
                 return
 
-    def _met_trials(self, session: Whole, plan: InputPlan, first: Trial, meeting: Meeting) -> Iterator[Trial]:
-        """Yield trials on numbers that a model decides at, and on all rows of tables that the other has not."""
-        wider = self._wider(session, plan, first)
+    def _met_trials(self, session: Whole, plan: InputPlan, wider: Trial, meeting: Meeting) -> Iterator[Trial]:
+        """Yield trials on numbers that a model decides at."""
         turns = _MANY_TURNS if self._load.of(wider.feeds) <= _LITTLE else _FEW_TURNS
         for feeds in meeting.numbers(plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ():
             with suppress(SessionError):
                 outputs = session.run(feeds)
                 calm = [beside_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
-                yield Trial(feeds, outputs, first.unstable, wider.sizes, words=MET, wide=True, calm=calm)
-        yield from self._sized_trials(session, plan, first, meeting)
+                yield Trial(feeds, outputs, wider.unstable, wider.sizes, words=MET, wide=True, calm=calm)
+
+    def _row_trials(self, session: Whole, plan: InputPlan, first: Trial, meeting: Meeting) -> Iterator[Trial]:
+        """Yield trials on all rows of tables that the other model has not."""
         if not meeting.tables:
             return
         sets = list(meeting.rows(plan, first.sizes, self._seed))
@@ -325,16 +330,16 @@ class Trials:
                 if self._load.of(feeds) <= _LONG:
                     yield Trial(feeds, session.run(feeds), first.unstable, sizes)
 
-    def _edge_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+    def _edge_trials(self, session: Whole, plan: InputPlan, first: Trial, wider: Trial) -> Iterator[Trial]:
         """Yield a trial with rows of zeros, and trials of which a difference is told apart."""
         if self._work > MUCH:
             return
-        lesser = with_lesser_rows(plan, first.feeds, self._seed)
+        lesser = with_lesser_rows(plan, wider.feeds, self._seed)
         if lesser is not None:
             with suppress(SessionError):
                 outputs = session.run(lesser)
-                if tells(outputs, first.outputs, entirely=False):
-                    yield Trial(lesser, outputs, first.unstable, first.sizes, words=LESSER, wide=True)
+                if tells(outputs, wider.outputs, entirely=False):
+                    yield Trial(lesser, outputs, wider.unstable, wider.sizes, words=LESSER, wide=True)
         for words, feeds in apart_sets(plan, self._theirs, first.sizes, self._seed, few=self._work > _MODERATE):
             with suppress(SessionError):
                 yield Trial(feeds, session.run(feeds), first.unstable, first.sizes, words=words, apart=True)

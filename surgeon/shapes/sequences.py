@@ -1,10 +1,14 @@
-"""Tensors that are taken out of a sequence at a fixed place, where the node that makes the sequence is known."""
+"""Tensors that come out of a sequence or an optional, where the node that makes it is known."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from onnx import TensorProto
+
 from surgeon.shapes.facts import Draft, Facts, NodeView, Rule, axis_of
 from surgeon.shapes.symbols import Size, smallest
+
+_FURTHEST = 32  # nodes that a sequence goes through
 
 
 class Piece(NamedTuple):
@@ -53,10 +57,22 @@ def _cut(maker: NodeView, place: int) -> Piece | None:
     return Piece(maker, 0, axis, start, start + told[place])
 
 
+def _dtype(maker: NodeView | None, left: int = _FURTHEST) -> int | None:
+    """The dtype of what a sequence holds, or an optional, by the node that makes it."""
+    if maker is None or not left:
+        return None
+    if maker.node.op in ("SequenceConstruct", "SplitToSequence", "Optional"):
+        return maker.dtype(0)
+    if maker.node.op == "SequenceEmpty":
+        return int(maker.attribute("dtype", TensorProto.FLOAT))
+    goes_on = maker.node.op in ("SequenceInsert", "SequenceErase", "Identity")
+    return _dtype(maker.maker(0), left - 1) if goes_on else None
+
+
 def _sequence_at(site: NodeView) -> Sequence[Draft | Facts]:
     found = piece(site)
     if found is None:
-        return []
+        return [Facts(_dtype(site.maker(0)), None)]
     dtype, shape = found.node.facts(found.position)
     if found.axis is None or shape is None:
         return [Facts(dtype, shape)]
@@ -64,4 +80,33 @@ def _sequence_at(site: NodeView) -> Sequence[Draft | Facts]:
     return [Draft(dtype, [*shape[: found.axis], *kept, *shape[found.axis + 1 :]])]
 
 
-RULES: dict[str, Rule] = {"SequenceAt": _sequence_at}
+def _concat_from_sequence(site: NodeView) -> Sequence[Draft | Facts]:
+    """What is put together again along the axis that it was split along, or of tensors that are known one by one."""
+    maker = site.maker(0)
+    dtype = _dtype(maker)
+    if maker is None or site.attribute("new_axis", 0):
+        return [Facts(dtype, None)]
+    if maker.node.op == "SplitToSequence" and (maker.has(1) or maker.attribute("keepdims", 1)):
+        shape = maker.shape(0)
+        axes = [axis_of(view.attribute("axis", 0), len(shape or ())) for view in (site, maker)] if shape else [0, 1]
+        return [Facts(dtype, shape if axes[0] == axes[1] else None)]
+    shapes = [maker.shape(place) for place in range(len(maker.inputs))] if maker.node.op == "SequenceConstruct" else []
+    known = [shape for shape in shapes if shape]
+    if not known or len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return [Facts(dtype, None)]
+    axis = axis_of(site.attribute("axis", 0), len(known[0]))
+    total: Size = sum((shape[axis] for shape in known[1:]), known[0][axis])
+    return [Facts(dtype, (*known[0][:axis], total, *known[0][axis + 1 :]))]
+
+
+def _optional_get_element(site: NodeView) -> Sequence[Draft | Facts]:
+    """What an optional was made of; a tensor as it is."""
+    maker = site.maker(0)
+    return [maker.facts(0) if maker is not None and maker.node.op == "Optional" else site.facts(0)]
+
+
+RULES: dict[str, Rule] = {
+    "SequenceAt": _sequence_at,
+    "ConcatFromSequence": _concat_from_sequence,
+    "OptionalGetElement": _optional_get_element,
+}
