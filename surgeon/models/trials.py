@@ -197,7 +197,8 @@ class Trials:
         if made and self._meeting is not None:
             wider = self._wider(session, self._plan, made[0])
             met = list(self._met_trials(session, self._plan, wider, self._meeting))
-            yield from met or ([wider] if wider is not made[0] else [])  # masks of all lengths
+            has_masks = any(want.kind == "mask" for want in self._plan.wants)
+            yield from met or ([wider] if has_masks and wider is not made[0] else [])  # masks of all lengths
             yield from self._sized_trials(session, self._plan, made[0], self._meeting)
             yield from self._row_trials(session, self._plan, made[0], self._meeting)
             yield from self._edge_trials(session, self._plan, made[0], wider)
