@@ -92,6 +92,9 @@ EQUAL = {
         "(float[n, 8] x) => (bool[n] y)", "p = ReduceSum<keepdims = 0>(x, a1) y = Greater(p, o)",
         "a, b = Split<axis = 1, num_outputs = 2>(x) c = Add(b, a) p = ReduceSum<keepdims = 0>(c, a1) "
         "y = Greater(p, o)"),
+    "a probability and what it is of": (
+        "(float[n, 8] x) => (bool[n, 8] y)", "p = Sigmoid(x) q = Constant<value_float = 0.25>() y = Greater(p, q)",
+        "q = Constant<value_float = -1.0986123>() y = Greater(x, q)"),
     "what a root rounds, where it decides": (
         "(float[n, 8] x) => (bool[n, 8] y)",
         "a = Abs(x) r = Sqrt(a) y = Greater(r, o)", "a = Abs(x) y = Greater(a, o)"),

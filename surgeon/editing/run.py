@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,9 +21,10 @@ from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, exported, is_in_memory, label
+from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.options import CheckOptions, options_of, output_of, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_passed
-from surgeon.verdicts.result import Outcome
+from surgeon.verdicts.result import CheckResult, Outcome
 
 Checking: TypeAlias = Literal["auto", "model", "none"]
 CHECKINGS = ("auto", "model", "none")
@@ -189,6 +191,7 @@ class _Run:
         else:
             made = stack.enter_context(written_beside(draft.source, patch, self.output))
         self._look(draft, source, made)
+        self.options = _as_fed(draft, self.options)
         return made
 
     def _finish(self, draft: ModelDraft, patch: Patch, source: Written) -> Any:
@@ -237,7 +240,7 @@ class _Run:
             found = told_by_structure(found)
         before = self.report.check
         if before is None or before.outcome is Outcome.PROVED:
-            self.report.check = found
+            self.report.check = found if before is None else _with_differences(before, found)
         require_passed("edited", found, self.require_proof, self.report)
 
 
@@ -249,6 +252,23 @@ def _refusing(item: Edit) -> Iterator[None]:
     except SurgeonError as error:
         error.edit = item
         raise
+
+
+def _with_differences(before: CheckResult, found: CheckResult) -> CheckResult:
+    """The check of a later stage, with what was told apart of an earlier one."""
+    if not before.differs_on:
+        return found
+    reason = " ".join(part for part in (before.reason, found.reason) if part)
+    return replace(found, reason=reason, differs_on=tuple(dict.fromkeys((*before.differs_on, *found.differs_on))))
+
+
+def _as_fed(draft: ModelDraft, options: CheckOptions) -> CheckOptions:
+    """The same options where the inputs that are given are called as a stage calls them, for those behind it."""
+    names = {draft.claim.original(value.name): value.name for value in draft.graph.input}
+    if not options.inputs or draft.claim.made or all(old == new for old, new in names.items()):
+        return options
+    given = [one.arrays for one in read_inputs(draft.source.skeleton, options.inputs)]
+    return replace(options, inputs=[{names.get(name, name): held[name] for name in held} for held in given])
 
 
 def _stages(edits: Sequence[Edit]) -> Iterator[list[Edit]]:

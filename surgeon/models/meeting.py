@@ -194,7 +194,8 @@ def _met(models: Sequence[Sequence[Boundary]], *, exactly: bool) -> list[float]:
     """Numbers at which some model decides and no rounding does: what inputs are compared with first.
 
     Behind arithmetic a number is met where both models decide at it, to the bit, and whatever decides near it does so:
-    0.1 * x > 0.3 and x > 3 may part beside it, and nobody means that they should not.
+    0.1 * x > 0.3 and x > 3 may part beside it, and nobody means that they should not.  Nor is one met that a model does
+    not decide at which decides behind what is not followed: sigmoid(x) > 0.25 stands for x > -1.0986123.
     """
     apart = [sorted(some, key=lambda one: (not one.fed, not one.is_plain))[:_MOST_MET] for some in models]
     every = [boundary for boundaries in apart for boundary in boundaries]
@@ -208,6 +209,9 @@ def _met(models: Sequence[Sequence[Boundary]], *, exactly: bool) -> list[float]:
         missed = (one.is_near(numbers) & ~met[one]).any(axis=1)
         told &= ~missed | (plain & one.is_plain)
     by_each = [reduce(np.logical_or, (met[one].any(axis=1) for one in boundaries), none) for boundaries in apart]
+    for found_by, boundaries in zip(by_each, apart, strict=True):
+        if not all(one.fed for one in boundaries):
+            plain &= found_by
     found: list[float] = numbers[told & (plain | np.all(by_each, axis=0))].tolist()
     return found[:_MOST_MET]
 
