@@ -88,7 +88,10 @@ LISTED = {
     "shapes.making": (RULE, "Upsample"),
     "shapes.ratios": (RULE, "Add Ceil Div Floor Mul"),
     "shapes.selecting": (RULE, "ConstantOfShape"),
-    "shapes.sequences": (RULE, "SequenceAt SequenceConstruct SplitToSequence"),
+    "shapes.sequences": (
+        RULE,
+        "Identity Optional SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SplitToSequence",
+    ),
     "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),
     "precision.apply": (BUILT, "Cast"),

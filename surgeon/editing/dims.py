@@ -1,16 +1,18 @@
 """Dimensions by name, in all the places of a model that state a shape."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 from onnx import TypeProto
 
 from surgeon.editing.draft import ModelDraft
+from surgeon.indexing.origin import Origin
 from surgeon.inputs.dims import input_dims, wanted_inputs
 from surgeon.ops.walking import graphs_below, holders
-from surgeon.shapes.facts import Facts
+from surgeon.shapes.facts import Facts, Shape
 from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.stated import Stated
 from surgeon.shapes.symbols import parse, symbols
 
 NAME = re.compile(r"[A-Za-z_][\w.]*(?:-[\w.]+)*")
@@ -113,6 +115,34 @@ def state(value: onnx.ValueInfoProto, facts: Facts) -> None:
             dim.dim_value = size
         elif "?" not in str(size):
             dim.dim_param = str(size)
+
+
+def restate_outputs(draft: ModelDraft) -> Iterator[str]:
+    """State shapes anew of outputs that are stated otherwise than their nodes make, and say of which.
+
+    Ranks count, and sizes that are numbers; what nothing tells but the statement stays.
+    """
+    origin = Origin(draft.index)
+    made = Shapes(origin, stated=Stated(origin, distrusted=True))
+    for value in draft.graph.output:
+        dims = value.type.tensor_type.shape.dim
+        facts = made.facts(draft.index.main, value.name)
+        if dims and facts.shape is not None and _contradicts(dims, facts.shape):
+            before = _text(dims)
+            state(value, facts)
+            yield f"the output {value.name!r} is stated as {_text(value.type.tensor_type.shape.dim)}, not as {before}"
+
+
+def _contradicts(stated: Sequence[onnx.TensorShapeProto.Dimension], made: Shape) -> bool:
+    """Whether a shape that is stated is of another rank than one that is made, or has another number somewhere."""
+    pairs = zip(stated, made, strict=False)
+    numbers = [(dim.dim_value, size) for dim, size in pairs if dim.HasField("dim_value") and isinstance(size, int)]
+    return len(stated) != len(made) or any(one != other for one, other in numbers)
+
+
+def _text(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> str:
+    sizes = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
+    return f"[{', '.join(sizes)}]"
 
 
 def restate(draft: ModelDraft) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from surgeon.editing.dims import dims_of, free_names, misfit, rename_dims, restate
+from surgeon.editing.dims import dims_of, free_names, misfit, rename_dims, restate, restate_outputs
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
 from surgeon.editing.folding import fold_sizes
@@ -110,6 +110,7 @@ class Dim(Edit):
             draft.claim.by_structure = False
         if draft.graph.value_info:
             restate(draft)
+        said += restate_outputs(draft)
         return said
 
 

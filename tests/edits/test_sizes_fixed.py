@@ -341,3 +341,17 @@ def test_a_shape_that_an_output_misstates_stops_no_size():
 def test_what_is_no_size_is_refused_in_python_too(sizes):
     with pytest.raises(UsageError, match="is no size|are a list"):
         surgeon.edit(unknown(), StateTensor("h", "float32", sizes), check="none")
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [("n, 4", [2, 8]), ("m, n", [2, 8]), ("7, 8", [2, 8]), ("n", [2, 8]), ("n, 8", [2, 8]), ("n, m", [2, "m"])],
+)
+def test_an_output_that_is_stated_otherwise_than_made_is_stated_anew(stated, found):
+    """A size is put into no statement that was wrong before; what may be right stays."""
+    source = model(f"g (float[n, 8] x) => (float[{stated}] y) {{ a = Neg (x)  y = Relu (a) }}")
+    made, report = surgeon.edit(source, Dim("n", 2))
+    assert report.outcome == "proved"
+    assert dims(made)["y"] == found
+    told = [words for words in report.edits[0].said if "is stated as" in words]
+    assert len(told) == (stated not in ("n, 8", "n, m"))
