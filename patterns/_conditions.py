@@ -1,6 +1,6 @@
-"""Conditions for numbers to stay or to be replaced, told either way or for NaN, and masks for axes that become one."""
+"""Conditions for numbers to stay or to be replaced, told either way or for NaN, weights, and masks whose axes join."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,17 +18,28 @@ class Conditioned(Captures):
         """The condition, and whether it holds for the numbers that stay; else for those that do not."""
         return (self.hidden, False) if self.kept is None else (self.kept, True)
 
+    def under(self, condition: Tensor) -> Self:
+        """The same with another condition in the place of its own."""
+        return self.but(hidden=condition) if self.kept is None else self.but(kept=condition)
 
-def chosen(g: Graph, m: Conditioned, x: Tensor, low: Any) -> Tensor:
-    """x, and another number in the place of some, as patterns look for it."""
+
+def chosen(g: Graph, m: Conditioned, x: Any, low: Any) -> Tensor:
+    """x, and another number in the place of some."""
     return g.any_of(g.where(m.kept, x, low), g.where(m.hidden, low, x))
 
 
-def choose(g: Graph, m: Conditioned, x: Any, low: Any, condition: Tensor | None = None) -> Tensor:
-    """The same as it is written.  condition: in the place of that of the match, in another shape."""
-    own, is_kept = m.condition
-    told = own if condition is None else condition
-    return g.where(told, x, low) if is_kept else g.where(told, low, x)
+class Weights(Captures):
+    """Scores whose softmax is taken.  guarded: the weights, if NaN becomes 0.  narrow: the dtype they are cast to."""
+
+    scores: Tensor
+    guarded: Tensor | Any = None
+    narrow: int | Any = None
+
+
+def weights(g: Graph, m: Weights) -> Tensor:
+    """softmax(scores), perhaps without NaN, perhaps in another dtype."""
+    soft = m.guarded = g.softmax(m.scores, axis=-1)
+    return g.optional(g.cast(g.any_of(guarded(g, m.guarded), soft), to=m.narrow))
 
 
 def guarded(g: Graph, weights: Tensor) -> Tensor:

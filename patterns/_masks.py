@@ -13,7 +13,7 @@ from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
 from ._axes import is_as_large
-from ._conditions import choose
+from ._conditions import chosen
 from ._scores import Scores
 
 LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below; what is put there may be this
@@ -33,7 +33,7 @@ def bias_of(g: Graph, m: Scores, dtype: Any) -> Any:
         require(m.floor < DROWNS, f"beside {m.floor:g}, to which masked scores are raised, scores still count")
         return g.max(made, np.array(m.floor, dtype))
     seen = np.zeros((), dtype) if m.mask is None else parts.pop(0)
-    made = choose(g, m, seen, number_of(m, dtype))
+    made = chosen(g, m, seen, number_of(m, dtype))
     return g.add(made, *parts) if parts else made
 
 

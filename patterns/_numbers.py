@@ -18,11 +18,6 @@ def widened(g: Graph, x: Tensor) -> Tensor:
     return g.cast(x, to="float32") if x.dtype in ("float16", "bfloat16") else x
 
 
-def recast(g: Graph, x: Tensor, to: int | None) -> Tensor:
-    """x cast as a pattern found it, or as it is where there was no Cast."""
-    return x if to is None else g.cast(x, to=to)
-
-
 def for_epsilon(g: Graph, x: Tensor, epsilon: float) -> Tensor:
     """x times a number, so that its norm with the ε that a node can be told is the norm of x with this ε.
 

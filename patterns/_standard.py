@@ -7,7 +7,7 @@ from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
 from ._attention import dtype_of, finished, scale_of
-from ._conditions import choose
+from ._conditions import chosen
 from ._masks import LOWEST, bias_of, fitted, is_mild, shows_rows
 from ._matrices import apart, in_windows
 from ._scores import Core
@@ -61,7 +61,7 @@ def put_in(g: Graph, m: Core, dtype: Any) -> Any:
         return added if is_shown else seen(g, added, dtype, has_nan)
     condition, is_kept = m.condition
     if np.isfinite(m.hides_by):
-        return choose(g, m, np.zeros((), dtype), limits(dtype)[1])
+        return chosen(g, m, np.zeros((), dtype), limits(dtype)[1])
     if has_nan and not shows_rows(condition, is_kept):
         return seen(g, bias_of(g, m, dtype), dtype)
     return condition if is_kept else g.not_(condition)

@@ -1,7 +1,7 @@
 """A condition that hides scores while these are split into batches and heads, as fairseq has it."""
 
 from surgeon import Graph, Tensor, dims, require, rule
-from ._conditions import Conditioned, choose, chosen, joined_ahead
+from ._conditions import Conditioned, chosen, joined_ahead
 
 
 class Split(Conditioned):
@@ -36,4 +36,4 @@ def joined_condition(g: Graph, m: Split) -> Tensor:
     condition = m.condition[0]
     require(condition.shape is not None, "the shape of the condition is unknown")
     require(condition.rank < 3 or condition.shape[-3] == 1, "the condition is not one for all heads")
-    return choose(g, m, m.x, m.low, joined_ahead(g, condition, 4, (1, m.heads)))
+    return chosen(g, m.under(joined_ahead(g, condition, 4, (1, m.heads))), m.x, m.low)

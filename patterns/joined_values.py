@@ -2,18 +2,13 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._conditions import guarded
+from surgeon import Graph, Tensor, dims, require, rule
+from ._conditions import Weights, weights
 
 
-class TwoValues(Captures):
-    """Values that the weights of these scores meet.
+class TwoValues(Weights):
+    """Values that the weights of scores meet.  turned: what is made of both, where heads stand behind the rows."""
 
-    guarded: the weights, if NaN becomes 0.  turned: what is made of both, where heads stand behind the rows.
-    """
-
-    scores: Tensor
-    guarded: Tensor | Any = None
     first: Tensor = dims("batch heads rows _")
     second: Tensor = dims("batch heads rows _")
     turned: Tensor | Any = None
@@ -21,9 +16,7 @@ class TwoValues(Captures):
 
 def products(g: Graph, m: TwoValues) -> Tensor:
     """softmax(scores) · first beside softmax(scores) · second; or with heads behind rows (differential transformer)."""
-    soft = m.guarded = g.softmax(m.scores, axis=-1)
-    weights = g.any_of(guarded(g, m.guarded), soft)
-    made = [g.matmul(weights, values) for values in (m.first, m.second)]
+    made = [g.matmul(weights(g, m), values) for values in (m.first, m.second)]
     m.turned = g.concat(*(g.heads_first(one) for one in made), axis=-1)
     return g.any_of(g.concat(*made, axis=-1), m.turned)
 
@@ -37,7 +30,5 @@ def joined_values(g: Graph, m: TwoValues) -> Tensor:
     Numerics: none.
     """
     require(m.scores.rank == 4, "the scores have other axes than batch, heads, rows and keys")
-    soft = g.softmax(m.scores, axis=-1)
-    weights = soft if m.guarded is None else g.nan_to_zero(soft)
-    made = g.matmul(weights, g.concat(m.first, m.second, axis=-1))
+    made = g.matmul(weights(g, m), g.concat(m.first, m.second, axis=-1))
     return made if m.turned is None else g.heads_first(made)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
-from ._conditions import Conditioned, choose, chosen, joined_ahead
+from ._conditions import Conditioned, chosen, joined_ahead
 
 
 class InWindows(Conditioned):
@@ -39,14 +39,10 @@ def joined_windows(g: Graph, m: InWindows) -> Tensor:
     Numerics: none.
     """
     require(m.mask is not None or m.low is not None, "the scores have no mask, and are found as they are")
-    scores = g.matmul(joined(g, m.q), joined(g, m.kt))
-    scores = scores if m.scale is None else g.mul(scores, m.scale)
-    for mask in (m.mask, m.second):
-        scores = scores if mask is None else g.add(scores, fitted(g, m, mask))
-    if m.low is not None:
-        scores = choose(g, m, scores, m.low, fitted(g, m, m.condition[0]))
-    made = g.matmul(g.softmax(scores, axis=-1), joined(g, m.v))
-    return g.reshape(made, [-1, m.windows, m.heads, m.rows, m.width])
+    parts = {name: joined(g, x) for name, x in (("q", m.q), ("kt", m.kt), ("v", m.v))}
+    masks = {"mask": m.mask, "second": m.second, "kept": m.kept, "hidden": m.hidden}
+    fit = {name: fitted(g, m, mask) for name, mask in masks.items() if mask is not None}
+    return g.reshape(of_windows(g, m.but(**parts, **fit)), [-1, m.windows, m.heads, m.rows, m.width])
 
 
 def joined(g: Graph, x: Tensor) -> Tensor:

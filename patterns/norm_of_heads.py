@@ -4,7 +4,6 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._norm_nodes import Normed, norm_of, normed
-from ._numbers import recast
 from ._rotary_nodes import Turning, by_runtime
 
 
@@ -43,7 +42,7 @@ def write_normed(g: Graph, m: Heads) -> Tensor:
     op = norm_of(m.match)
     require(m.told.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
     factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
-    made: Tensor = g.op(op, recast(g, m.x, m.wide), *factors, **{**m.told, "axis": -1})
+    made: Tensor = g.op(op, g.optional(g.cast(m.x, to=m.wide)), *factors, **{**m.told, "axis": -1})
     return made
 
 
@@ -63,9 +62,9 @@ def norm_of_heads(g: Graph, m: Turned) -> Tensor:
     float32 for all or a part of that.
     Numerics: rounding only.
     """
-    made = recast(g, recast(g, write_normed(g, m), m.given), m.within)
+    made = g.optional(g.cast(g.optional(g.cast(write_normed(g, m), to=m.given)), to=m.within))
     made = made if m.cos is None else g.heads_first(by_runtime(g, m, g.heads_first(made)))
-    return recast(g, made, m.narrow)
+    return g.optional(g.cast(made, to=m.narrow))
 
 
 def moved_streams(g: Graph, m: Streams) -> Tensor:

@@ -4,6 +4,7 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._batches import parted, with_one_batch
+from ._conditions import Weights, weights
 
 
 class Scores(Captures):
@@ -15,32 +16,28 @@ class Scores(Captures):
     y: Tensor | None = None
 
 
-class Values(Captures):
-    """Weights with several axes before their rows, these as one, and values that have never had them.
+class Values(Weights):
+    """Weights with several axes before their rows, these as one, and values that have never had them."""
 
-    scores: what the softmax is of.  guarded: its weights, of which none is NaN.  narrow: their dtype, where that is
-    another.
-    """
-
-    scores: Tensor
-    guarded: Tensor | Any = None
-    narrow: int | Any = None
-    weights: Tensor | Any = None
-    merged: Tensor | Any = dims("_ _ _", default=None)
+    weights: Tensor
+    merged: Tensor = dims("_ _ _")
     values: Tensor = dims("_ _ _")
+
+
+def product(g: Graph, m: Scores) -> Tensor:
+    """The factors' product, perhaps times a number."""
+    return g.optional(g.mul(g.matmul(m.a, m.b), m.scale))
 
 
 def parted_scores(g: Graph, m: Scores) -> Tensor:
     """A product of two batches, which has several axes before its rows for what comes next: a mask of each."""
-    m.y = g.reshaped(g.optional(g.mul(g.matmul(m.a, m.b), m.scale)))
+    m.y = g.reshaped(product(g, m))
     return m.y
 
 
 def parted_values(g: Graph, m: Values) -> Tensor:
     """Values by the weights of a softmax, whose axes are one for the product alone."""
-    made = g.softmax(m.scores, axis=-1)
-    m.guarded = g.nan_to_zero(made)
-    m.weights = g.any_of(m.guarded, g.cast(made, to=m.narrow), made)
+    m.weights = weights(g, m)
     m.merged = g.shared(g.reshaped(m.weights))
     return g.matmul(m.merged, m.values)
 
@@ -63,8 +60,7 @@ def parted_matmul(g: Graph, m: Scores) -> Tensor:
     """
     ahead = ahead_of(m.y, m.a.shape[1], m.b.shape[2], m.a.shape[0])
     require(m.b.shape[0] == m.a.shape[0], "the factors have other batches")
-    made = g.matmul(parted(g, m.a, ahead), parted(g, m.b, ahead))
-    return made if m.scale is None else g.mul(made, m.scale)
+    return product(g, m.but(a=parted(g, m.a, ahead), b=parted(g, m.b, ahead)))
 
 
 @rule(patterns=[parted_values], target="any")
@@ -77,7 +73,4 @@ def parted_weights(g: Graph, m: Values) -> Tensor:
     rows, columns = m.merged.shape[1:]
     ahead = ahead_of(m.weights, rows, columns, m.values.shape[0])
     require(m.merged.shape[0] == m.values.shape[0], "the factors have other batches")
-    made = g.softmax(m.scores, axis=-1)
-    made = made if m.guarded is None else g.nan_to_zero(made)
-    made = made if m.narrow is None else g.cast(made, to=m.narrow)
-    return with_one_batch(g, g.matmul(made, parted(g, m.values, ahead)))
+    return with_one_batch(g, g.matmul(weights(g, m), parted(g, m.values, ahead)))

@@ -3,7 +3,6 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, rule
-from ._numbers import recast
 from ._rotary_nodes import Turning, by_runtime
 
 
@@ -39,4 +38,5 @@ def rotary_of_rows(g: Graph, m: Turned) -> Tensor:
     Numerics: none.
     """
     joined = m.x if m.x.rank == 3 else g.reshape(m.x, [0, 0, m.heads * m.columns])
-    return recast(g, by_runtime(g, m, recast(g, joined, m.wide), num_heads=m.heads), m.narrow)
+    made = by_runtime(g, m, g.optional(g.cast(joined, to=m.wide)), num_heads=m.heads)
+    return g.optional(g.cast(made, to=m.narrow))

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from surgeon import Graph, Tensor, require, rule
-from ._conditions import Conditioned, choose, chosen
+from ._conditions import Conditioned, chosen
 
 
 class Chosen(Conditioned):
@@ -38,4 +38,4 @@ def scalar_choice(g: Graph, m: Chosen) -> Tensor:
     require(m.x.dtype is not None, "the dtype is unknown")
     value: Any = (m.attributes or {}).get("value", 0.0) if m.number is None else m.number
     number = np.ravel(numpy_helper.to_array(value) if hasattr(value, "dims") else value)[0]
-    return choose(g, m, m.x, number.astype(m.x.dtype))
+    return chosen(g, m, m.x, number.astype(m.x.dtype))

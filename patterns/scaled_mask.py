@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from ._conditions import Conditioned, choose, chosen
+from ._conditions import Conditioned, chosen
 
 LARGEST_HALF, LARGEST = 65504.0, 3e38  # numbers that float16 and wider floats hold
 WIDE = ("float32", "float64", "bfloat16")
@@ -57,5 +57,5 @@ def scaled_mask(g: Graph, m: Scaled) -> Tensor:
         fits = q.rank is not None and m.mask.rank is not None and m.mask.rank <= q.rank
         require(fits, "the mask has more axes than scores")
         scores = g.add(scores, g.mul(m.mask, m.factor))
-    scores = scores if m.further is None else g.add(scores, m.further)
-    return g.softmax(scores if low is None else choose(g, m, scores, low), axis=-1)
+    scores = g.optional(g.add(scores, m.further))
+    return g.softmax(g.any_of(chosen(g, m, scores, low), scores), axis=-1)

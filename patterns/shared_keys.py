@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._numbers import recast
 
 
 class Shared(Captures):
@@ -30,14 +29,19 @@ class Shared(Captures):
 
 
 def by_groups(g: Graph, m: Shared) -> Tensor:
-    """softmax(scale · q·kᵀ + mask)·v, for several heads of queries beside each other in each group."""
+    """Attention of several heads of queries beside each other in each group."""
     m.kt = g.any_of(g.transpose(m.k, perm=[0, 1, 2, 4, 3]), g.any_tensor())
-    scores = g.optional(g.mul(g.matmul(m.q, m.kt), m.scale))
+    return attended(g, m, m.kt)
+
+
+def attended(g: Graph, m: Shared, kt: Tensor) -> Tensor:
+    """softmax(scale · q·kᵀ + mask)·v."""
+    scores = g.optional(g.mul(g.matmul(m.q, kt), m.scale))
     hidden = g.optional(g.add(g.optional(g.cast(scores, to=m.wide)), m.mask))
     return g.matmul(g.optional(g.cast(g.softmax(hidden, axis=-1), to=m.narrow)), m.v)
 
 
-@rule(patterns=[by_groups])
+@rule(patterns=[by_groups], target={"ort": 1, "onnx": 23})
 def shared_keys(g: Graph, m: Shared) -> Tensor:
     """Give each head of queries its keys and values, so that an attention is found, which takes copies as groups.
 
@@ -45,16 +49,6 @@ def shared_keys(g: Graph, m: Shared) -> Tensor:
     product spreads, as einsum writes grouped queries too.
     Numerics: none.
     """
-    return with_copies(g, m)
-
-
-@shared_keys.on("onnx", opset=23)
-def _(g: Graph, m: Shared) -> Tensor:
-    return with_copies(g, m)
-
-
-def with_copies(g: Graph, m: Shared) -> Tensor:
-    """The same of heads in one axis, which attention ops take."""
     heads = m.groups * m.copies
     require(m.copies > 1, "there is one head of queries in each group")
     require(m.q.dtype in ("float32", "float16"), "no attention of groups takes its dtype")
@@ -66,8 +60,5 @@ def with_copies(g: Graph, m: Shared) -> Tensor:
     keys = g.transpose(g.squeeze(m.kt, [2]), perm=[0, 1, 3, 2]) if m.k is None else g.squeeze(m.k, [2])
     k = g.repeated_heads(keys, m.groups, m.copies, m.columns)
     v = g.repeated_heads(g.squeeze(m.v, [2]), m.groups, m.copies, m.width)
-    scores = g.matmul(q, g.transpose(k, perm=[0, 1, 3, 2]))
-    scores = recast(g, scores if m.scale is None else g.mul(scores, m.scale), m.wide)
-    weights = recast(g, g.softmax(scores if mask is None else g.add(scores, mask), axis=-1), m.narrow)
-    sizes = np.array([0, m.groups, m.copies]), rows, np.array([m.width])
-    return g.reshape(g.matmul(weights, v), g.concat(*sizes, axis=0))
+    made = attended(g, m.but(q=q, v=v, mask=mask), g.transpose(k, perm=[0, 1, 3, 2]))
+    return g.reshape(made, g.concat(np.array([0, m.groups, m.copies]), rows, np.array([m.width]), axis=0))

@@ -18,9 +18,13 @@ class Subtracted(Captures):
 
 def taken_off(g: Graph, m: Subtracted) -> Tensor:
     """softmax(scores − mask), as XLNet and Funnel have it."""
+    return g.softmax(g.sub(g.optional(g.mul(biased(g, m), m.factor)), m.mask), axis=-1)
+
+
+def biased(g: Graph, m: Subtracted) -> Tensor:
+    """Scores and what is added to them."""
     product = g.matmul(m.q, m.kt)
-    biased = g.any_of(g.add(product, m.bias, m.second), g.add(product, m.bias), product)
-    return g.softmax(g.sub(g.any_of(g.mul(biased, m.factor), biased), m.mask), axis=-1)
+    return g.any_of(g.add(product, m.bias, m.second), g.add(product, m.bias), product)
 
 
 @rule(patterns=[taken_off], target="any")
@@ -34,9 +38,7 @@ def subtracted_mask(g: Graph, m: Subtracted) -> Tensor:
     require(any(node.op == "Sub" for node in m.match.nodes), "the mask is added already, by the opposite sign")
     require(not m.mask.is_of_products, "what is taken off is a product of matrices itself")
     require(m.mask.shape is not None and m.mask.shape[-1:] not in ((), (1,)), "it may be one number for each row")
-    scores, taken = g.matmul(m.q, m.kt), g.neg(m.mask)
+    taken = g.neg(m.mask)
     if m.second is not None and m.factor is None:
-        return g.softmax(g.add(g.add(scores, m.bias), g.add(m.second, taken)), axis=-1)
-    for one in (m.bias, m.second):
-        scores = scores if one is None else g.add(scores, one)
-    return g.softmax(g.add(scores if m.factor is None else g.mul(scores, m.factor), taken), axis=-1)
+        return g.softmax(biased(g, m.but(second=g.add(m.second, taken))), axis=-1)
+    return g.softmax(g.add(g.optional(g.mul(biased(g, m), m.factor)), taken), axis=-1)

@@ -1,11 +1,11 @@
 """Products of matrices in a batch of several axes, which were one axis for as long as they were multiplied."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
 from ._batches import Merged, parted, with_one_batch
-from ._numbers import recast
 
 
 def merged(g: Graph, x: Any) -> Tensor:
@@ -13,11 +13,10 @@ def merged(g: Graph, x: Any) -> Tensor:
     return g.shared(g.reshaped(x))
 
 
-def scores(g: Graph, m: Merged) -> Tensor:
+def scores(g: Graph, m: Merged, a: Tensor, b: Tensor, perm: Sequence[int] = (0, 2, 1)) -> Tensor:
     """A product of two batches, the second turned or not, with a number on either and on both, and a tensor added."""
-    m.first, m.second = merged(g, m.a), merged(g, m.b)
-    first, second = (g.optional(g.cast(x, to=m.to)) for x in (m.first, m.second))
-    m.turned = g.transpose(g.optional(g.mul(second, m.within)), perm=[0, 2, 1])
+    first, second = (g.optional(g.cast(x, to=m.to)) for x in (a, b))
+    m.turned = g.transpose(g.optional(g.mul(second, m.within)), perm=perm)
     turned = g.any_of(m.turned, g.cast(m.turned, to=m.to))
     one, two = g.optional(g.mul(first, m.left)), g.optional(g.mul(g.any_of(turned, second), m.right))
     return g.optional(g.add(g.optional(g.mul(g.matmul(one, two), m.scale)), m.bias))
@@ -29,23 +28,28 @@ def soft_of(g: Graph, m: Merged, x: Tensor) -> Tensor:
     return g.optional(g.cast(m.soft, to=m.narrow))
 
 
-def weighted(g: Graph, m: Merged, weights: Tensor) -> Tensor:
+def merged_scores(g: Graph, m: Merged) -> Tensor:
+    """The scores of factors that became one batch."""
+    m.first, m.second = merged(g, m.a), merged(g, m.b)
+    return scores(g, m, m.first, m.second)
+
+
+def weighted(g: Graph, m: Merged, weights: Tensor, v: Any) -> Tensor:
     """Weighted values."""
-    m.third = merged(g, m.v)
-    return g.matmul(weights, g.optional(g.cast(m.third, to=m.into)))
+    return g.matmul(weights, g.optional(g.cast(v, to=m.into)))
 
 
 def values(g: Graph, m: Merged) -> Tensor:
     """Weighted values: the batch of the weights has several axes until before the softmax, or behind it."""
     m.first = merged(g, m.a)
     before = soft_of(g, m, m.first)
-    m.first = merged(g, soft_of(g, m, m.a))
-    return weighted(g, m, g.any_of(before, m.first))
+    m.first, m.third = merged(g, soft_of(g, m, m.a)), merged(g, m.v)
+    return weighted(g, m, g.any_of(before, m.first), m.third)
 
 
 def split_scores(g: Graph, m: Merged) -> Tensor:
     """Scores with several axes before their rows again, as a mask with these axes needs them."""
-    m.y = g.reshaped(scores(g, m))
+    m.y = g.reshaped(merged_scores(g, m))
     return m.y
 
 
@@ -58,7 +62,8 @@ def split_weights(g: Graph, m: Merged) -> Tensor:
 
 def split_attention(g: Graph, m: Merged) -> Tensor:
     """Weighted values with several axes before their rows again, from scores that never had them."""
-    m.y = g.reshaped(g.optional(g.cast(weighted(g, m, soft_of(g, m, scores(g, m))), to=m.out)))
+    m.third = merged(g, m.v)
+    m.y = g.reshaped(g.optional(g.cast(weighted(g, m, soft_of(g, m, merged_scores(g, m)), m.third), to=m.out)))
     return m.y
 
 
@@ -84,16 +89,13 @@ def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
     and are two behind it; for the values it is enough that they were two before.  What is added is reshaped instead.
     Numerics: rounding only, where half precision is cast on the way; else none.
     """
-    made = recast(g, m.a, m.to)
+    made = m.a
     if m.b is not None:
-        axes, b = list(range(m.a.rank)), recast(g, m.b, m.to)
-        b = b if m.turned is None else g.transpose(b, perm=[*axes[:-2], axes[-1], axes[-2]])
-        made = made if m.left is None else g.mul(made, m.left)
+        *ahead, last, end = range(m.a.rank)
         numbers = [number for number in (m.within, m.right) if number is not None]
-        made = g.matmul(made, g.mul(b, prod(numbers)) if numbers else b)
-        made = made if m.scale is None else g.mul(made, m.scale)
-        made = made if m.bias is None else g.add(made, parted(g, m.bias, list(m.a.shape[:-2])))
+        bias = None if m.bias is None else parted(g, m.bias, list(m.a.shape[:-2]))
+        again = m.but(within=None, right=prod(numbers) if numbers else None, bias=bias)
+        made = scores(g, again, m.a, m.b, [*ahead, end, last])
     if m.soft is not None:
-        made = recast(g, g.softmax(recast(g, made, m.wide), axis=-1), m.narrow)
-        made = recast(g, made if m.v is None else g.matmul(made, recast(g, m.v, m.into)), m.out)
+        made = g.optional(g.cast(g.optional(weighted(g, m, soft_of(g, m, made), m.v)), to=m.out))
     return with_one_batch(g, made) if m.y is None else made

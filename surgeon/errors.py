@@ -42,6 +42,10 @@ class RuleError(SurgeonError):
     """A rule or pattern is wrong in itself, or a rule name leads nowhere."""
 
 
+class LeftOut(RuleError):
+    """A node is to read what is None, where an op has to have something."""
+
+
 class OpsetError(RuleError):
     """An op is not there at the opset in force.
 

@@ -14,7 +14,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 import surgeon.layouts  # noqa: F401  its words
-from surgeon.errors import Refused, RuleError
+from surgeon.errors import LeftOut, Refused, RuleError
 from surgeon.listing import like
 from surgeon.ops.manual import Helper, described, described_function
 from surgeon.ops.naming import helper_name, operator_of
@@ -101,7 +101,7 @@ class Graph(gs.Graph):
 
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Use a word of the vocabulary (`surgeon.words`)."""
-        return word(self, *args)
+        return Absent(f"{name} is asked of None.", None) if args and args[0] is None else word(self, *args)
 
     def helper_opset(self) -> int | None:
         """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
@@ -114,7 +114,14 @@ class Graph(gs.Graph):
         """
         if op in ASSOCIATIVE and not domain and len(args) > 2:
             args = (self.call(domain, op, args[:-1], kwargs), args[-1])
-        bound = bind(domain, op, args, kwargs, self.version(domain))
+        told = next((item.told for item in (*args, *kwargs.values()) if isinstance(item, Absent)), "")
+        try:
+            bound = bind(domain, op, args, kwargs, self.version(domain))
+        except LeftOut as error:
+            told = told or str(error)
+        if told:
+            absent, count = Absent(told, args[0]), kwargs.get("outputs", 1)
+            return absent if count == 1 else (absent,) * count
         found = self.emit(domain, op, bound.inputs, bound.attributes, bound.outputs)
         return tuple(found) if bound.several else found[0]
 
@@ -137,14 +144,16 @@ class Graph(gs.Graph):
         return tuple(made) if outputs > 1 else made[0]
 
     def any_of(self, *forms: Tensor) -> Tensor:
-        """Any of several forms in a pattern; the first of them in a replacement."""
+        """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""
         if not forms:
             raise RuleError("any_of needs at least one form.")
-        return forms[0]
+        return next((form for form in forms if form is not None and not isinstance(form, Absent)), forms[0])
 
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be left out in a pattern (its first input then stands for it); left out in a replacement."""
-        first: Tensor = tensor.inputs[0].inputs[0] if getattr(tensor, "inputs", None) else tensor
+        """A node that may be left out, its first input in its place: in a replacement, if it reads what is not there."""
+        made, *_ = getattr(tensor, "inputs", None) or [None]
+        is_told = made is None or len(made.inputs) > 1 or made.attrs
+        first: Tensor = tensor.first if isinstance(tensor, Absent) else tensor if is_told else made.inputs[0]
         return first
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:
@@ -276,6 +285,14 @@ class Inner(gs.Variable):
     @dtype.setter
     def dtype(self, value: Any) -> None:
         self._dtype = value
+
+
+class Absent(gs.Variable):
+    """What a node would make that reads a capture which the match has not.  first: its first input."""
+
+    def __init__(self, told: str, first: Any) -> None:
+        super().__init__("absent")
+        self.told, self.first = told, first
 
 
 class Untold(gs.Variable):

@@ -65,9 +65,9 @@ class Graph(gs.Graph):
     def op(self, kind: str, /, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx."""
     def any_of(self, *forms: Tensor) -> Tensor:
-        """Any of several forms in a pattern; the first of them in a replacement."""
+        """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be left out in a pattern (its first input then stands for it); left out in a replacement."""
+        """A node that may be left out, its first input in its place: in a replacement, if it reads what is not ..."""
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
     def shared(self, tensor: Tensor) -> Tensor:
@@ -2151,6 +2151,11 @@ class Inner(gs.Variable):
         """The numpy dtype, or None where it is unknown."""
     @dtype.setter
     def dtype(self, value: Any) -> None: ...
+
+class Absent(gs.Variable):
+    """What a node would make that reads a capture which the match has not. first: its first input."""
+
+    def __init__(self, told: str, first: Any) -> None: ...
 
 class Untold(gs.Variable):
     """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""

@@ -344,3 +344,61 @@ def fixed_bias(g: Graph, x: Tensor, other: Tensor) -> Tensor:
 def test_isinstance_constant_tells_the_truth(other, op):
     out, _ = surgeon.rewrite(model(f"t = Add(a, {other})  y = Relu(t)"), fixed_bias, check="none")
     assert op in ops(out)
+
+
+class Scaled(Captures):
+    x: Tensor
+    wide: int | None = None
+    factor: float | None = None
+    made: Tensor | None = None
+    guarded: Tensor | None = None
+
+
+def scaled(g: Graph, m: Scaled) -> Tensor:
+    made = m.made = g.softmax(g.optional(g.cast(m.x, to=m.wide)), axis=-1)
+    m.guarded = made
+    weights = g.any_of(g.nan_to_zero(m.guarded), made)
+    return g.sqrt(g.any_of(g.mul(weights, m.factor), weights))
+
+
+def of_turned(g: Graph, m: Scaled) -> Tensor:
+    return scaled(g, m.but(x=g.transpose(m.x, perm=[0, 1, 2])))
+
+
+@rule(patterns=[of_turned], target="any")
+def again(g: Graph, m: Scaled) -> Tensor:
+    return scaled(g, m.but(x=g.neg(m.x)))
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("s = Softmax(t)  y = Sqrt(s)", ["Neg", "Softmax", "Sqrt"]),
+        ("c = Cast<to = 11>(t)  s = Softmax(c)  y = Sqrt(s)", ["Neg", "Cast", "Softmax", "Sqrt"]),
+        ("s = Softmax(t)  m = Mul(s, two)  y = Sqrt(m)", ["Neg", "Softmax", "Mul", "Sqrt"]),
+        (
+            "s = Softmax(t)  n = IsNaN(s)  w = Where(n, zero, s)  m = Mul(two, w)  y = Sqrt(m)",
+            ["Neg", "Softmax", "IsNaN", "Where", "Mul", "Sqrt"],
+        ),
+    ],
+)
+def test_a_pattern_is_written_again_as_it_was_found(body, wanted):
+    """Of other captures; without what the match has not, an inner tensor among it."""
+    output = "double[2, 3, 4] y" if "Cast" in body else "float[2, 3, 4] y"
+    found = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 18]> g (float[2, 3, 4] a) => ({output})
+        <float two = {{2}}, float zero = {{0}}> {{ t = Transpose<perm = [0, 1, 2]>(a)  {body} }}"""
+    )
+    out, _ = surgeon.rewrite(found, again, check="none")
+    assert ops(out) == wanted
+
+
+def test_what_is_not_there_is_told_where_nothing_stands_for_it():
+    @rule(patterns=[of_turned], target="any", name="wrong")
+    def wrong(g: Graph, m: Scaled) -> Tensor:
+        return g.neg(g.mul(m.x, m.factor))
+
+    with pytest.raises(RuleError, match="Input 2 of Mul is None"):
+        surgeon.rewrite(model("t = Transpose<perm = [0, 1, 2]>(a)  s = Softmax(t)  y = Sqrt(s)"), wrong, check="none")
+    with pytest.raises(RuleError, match="no field 'z'"):
+        Scaled.but(object.__new__(Scaled), z=1)

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from surgeon.errors import Refused, RuleError, require
 from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning, stands_for_tensor
@@ -153,6 +153,42 @@ class Captures:
         """The captures of a match.  prefix: of their names there, where the record is a field of another."""
         self.__dict__.update(_match=match, _prefix=prefix)
 
+    def but(self, **values: Any) -> Self:
+        """The same captures with others in the place of some: what a pattern takes to be written again.
+
+        Args:
+            values: tensors, numbers, or records of a field that is one, by field.
+
+        Returns:
+            A record for a replacement, which hands it to a pattern of the same rule: that writes its nodes as they were
+            found, nodes apart that read what the match has not.
+
+        Raises:
+            RuleError: there is no such field.
+
+        Examples:
+            >>> from surgeon import Captures, Graph, Tensor, rule
+            >>> class Weighed(Captures):
+            ...     x: Tensor
+            ...     factor: float | None = None
+            >>> def weighed(g: Graph, m: Weighed) -> Tensor:
+            ...     return g.relu(g.optional(g.mul(g.neg(m.x), m.factor)))
+            >>> @rule(patterns=[weighed], target="any")
+            ... def of_abs(g: Graph, m: Weighed) -> Tensor:
+            ...     return weighed(g, m.but(x=g.abs(m.x)))
+        """
+        unknown = [name for name in values if name not in self._fields and name not in self._parts]
+        if unknown:
+            raise RuleError(str(_no_field(type(self), unknown[0])))
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **values)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Put what a pattern that is written again made in the place of an inner tensor, where the match has it."""
+        if getattr(self, name) is not None:
+            self.__dict__[name] = value
+
     @property
     def match(self) -> Match:
         """The match itself: where it is, which nodes it takes, the opset there."""
@@ -284,7 +320,7 @@ def _no_field(record: type[Captures], name: str) -> AttributeError:
     return AttributeError(f"{record.__name__} has no field {name!r}; it has {', '.join(record._fields) or 'none'}.")
 
 
-_OWN = ("match", "output_count", "fields", "require_dims")
+_OWN = ("but", "match", "output_count", "fields", "require_dims")
 
 
 def record_of(parameter: Parameter) -> type[Captures] | None:

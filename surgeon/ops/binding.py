@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.errors import OpsetError, RuleError
+from surgeon.errors import LeftOut, OpsetError, RuleError
 from surgeon.listing import counted, like
 from surgeon.ops.attributes import coerce
 from surgeon.ops.naming import snake_case
@@ -97,6 +97,11 @@ class _Plan:
         """How many inputs a call has at least."""
         needed = sum(not (one.optional or one.variadic) for one in self.schema.inputs)
         return max(self.schema.min_inputs, needed)
+
+    def is_optional(self, index: int) -> bool:
+        """Whether an input may be left out in its place."""
+        formal = self.schema.input_at(index)
+        return formal is None or formal.optional
 
     @cached_property
     def needed(self) -> tuple[int, ...]:
@@ -219,6 +224,8 @@ def _place(
 ) -> None:
     name = plan.schema.name
     if isinstance(place, AttributeSpec):
+        if value is None and place.required:
+            raise LeftOut(f"The attribute '{place.name}' of {name} is None, and nothing stands for it.")
         if value is None:
             return
         if place.name in attributes:
@@ -234,6 +241,9 @@ def _place(
 
 
 def _sorted_inputs(plan: _Plan, given: Mapping[int, Any]) -> tuple[Any, ...]:
+    for index, value in given.items():
+        if value is None and not plan.is_optional(index):
+            raise LeftOut(f"Input {index + 1} of {plan.schema.name} is None, and nothing stands for it.")
     inputs = list(map(given.get, range(max(given, default=-1) + 1)))
     while inputs and inputs[-1] is None:
         inputs.pop()

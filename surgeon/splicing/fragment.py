@@ -12,7 +12,7 @@ from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
 from surgeon.errors import Refused, RuleError, require
 from surgeon.file.records import kind_record
-from surgeon.graph import Graph, Inner, Number, Untold
+from surgeon.graph import Absent, Graph, Inner, Number, Untold
 from surgeon.indexing.scope import qualified
 from surgeon.listing import counted
 from surgeon.matching.asking import parameters_of
@@ -332,6 +332,8 @@ def freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
             return known[id(tensor)]
         if tensor.name == "":
             return Ref("empty")
+        if isinstance(tensor, Absent):
+            raise RuleError(tensor.told)
         if isinstance(tensor, Untold):
             raise Refused(f"g.{tensor.name}() in it stands for a {tensor.what} that nothing tells")
         raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")
