@@ -1,5 +1,6 @@
 """A batch of several axes before rows and columns as one axis, and as several again."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -16,12 +17,12 @@ class Merged(Captures):
     are cast to in one batch.
     """
 
-    a: Tensor
-    b: Tensor | None = None
-    v: Tensor | None = None
-    first: Tensor | Any = dims("_ _ _", default=None)
-    second: Tensor | Any = dims("_ _ _", default=None)
-    third: Tensor | Any = dims("_ _ _", default=None)
+    a: Tensor = dims("*batch rows inner")
+    b: Tensor | None = dims("*batch lines columns", default=None)
+    v: Tensor | None = dims("*batch keys width", default=None)
+    first: Tensor = dims("_ rows inner")
+    second: Tensor | Any = dims("_ lines columns", default=None)
+    third: Tensor | Any = dims("_ keys width", default=None)
     turned: Tensor | None = None
     soft: Tensor | None = None
     bias: Tensor | None = None
@@ -34,10 +35,11 @@ class Merged(Captures):
     out: int | Any = None
     wide: int | Any = None
     narrow: int | Any = None
-    y: Tensor | None = None
+    y: Tensor | None = dims("*batch _ _", default=None)
+    batch: Any
 
 
-def parted(g: Graph, x: Tensor, ahead: list[Any]) -> Tensor:
+def parted(g: Graph, x: Tensor, ahead: Sequence[Any]) -> Tensor:
     """What is added to scores, with these axes in the place of its first; computed from its own shape alone."""
     require(x.shape is not None and x.rank <= 3, "what is added has more axes, or nobody knows which")
     if x.rank < 3 or x.shape[0] == 1:

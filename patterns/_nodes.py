@@ -77,18 +77,10 @@ def without_mask(g: Graph, m: Whole, is_causal: bool = False) -> Any:
     return multi_head(g, m, **({"unidirectional": 1} if is_causal else {}))[: m.output_count]
 
 
-def of_multi_head(g: Graph, m: Whole) -> Any:
-    """MultiHeadAttention."""
-    return g.ms_multi_head_attention(m.q, m.k, m.v, m.shifts, m.index, m.bias, **m.attributes)
-
-
-def of_groups(g: Graph, m: Whole) -> Any:
-    """GroupQueryAttention over all rows of the keys."""
+def of_runtime(g: Graph, m: Whole) -> Any:
+    """An op of ONNX Runtime's without a past, GroupQueryAttention over all rows of the keys."""
     last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)
     told: dict[str, Any] = {"seqlens_k": last, "total_sequence_length": m.total, "attention_bias": m.bias, "outputs": 3}
-    return g.ms_group_query_attention(m.q, m.k, m.v, **told, **m.attributes)[0]
-
-
-def of_projections(g: Graph, m: Whole) -> Any:
-    """Attention with the projections in it."""
-    return projecting(g, m, m.bias, m.index)
+    grouped = g.ms_group_query_attention(m.q, m.k, m.v, **told, **m.attributes)[0]
+    whole = g.ms_multi_head_attention(m.q, m.k, m.v, m.shifts, m.index, m.bias, **m.attributes)
+    return g.any_of(whole, grouped, projecting(g, m, m.bias, m.index))

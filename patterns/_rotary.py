@@ -52,17 +52,12 @@ class NeighboursAsHalves(Rotary):
     cut_at = NEIGHBOURS
 
 
-def by_tables(g: Graph, m: Rotary) -> Tensor:
+def by_tables(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
     """x · cos ± turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first.
 
     Or x · cos + swapped(x) · sin, where the sines have the signs; or x · cos · scale + turned(x) · sin · scale, as xPos
-    has it.
+    has it.  of_base: of heads that are split from one tensor with their parts.
     """
-    return g.any_of(*(turned_by_tables(g, m, of_base) for of_base in (False, True)))
-
-
-def turned_by_tables(g: Graph, m: Rotary, of_base: bool) -> Tensor:
-    """The same.  of_base: of heads that are split from one tensor with their parts."""
     parts = Parts(g, m, of_base)
     m.backwards = parts.backwards()
     turned = g.any_of(parts.turned(), m.backwards)

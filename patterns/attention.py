@@ -7,7 +7,7 @@ from ._attention import DIFFERS, fused, has_heads
 from ._attention_written import as_onnx, in_parts
 from ._conditions import chosen
 from ._masks import LOWEST, hides_more
-from ._nodes import Whole, of_groups, of_multi_head, of_onnx, of_projections
+from ._nodes import Whole, of_onnx, of_runtime
 from ._scores import Core, masked, scores, weighted
 from ._standard import standard
 
@@ -19,9 +19,7 @@ def core(g: Graph, m: Core) -> Tensor:
     return weighted(g, m, masked(g, m, m.kt), m.v)
 
 
-@rule(
-    patterns=[core], conditions=[has_heads], differs=DIFFERS, form_patterns=[of_multi_head, of_groups, of_projections]
-)
+@rule(patterns=[core], conditions=[has_heads], differs=DIFFERS, form_patterns=[of_runtime])
 def attention(g: Graph, m: Captures) -> Tensor:
     """Fuse the core of an attention into MultiHeadAttention, or Attention from opset 23 on.
 

@@ -50,25 +50,16 @@ class OfMoved(Captures):
     attributes: dict[str, Any]
 
 
-def moved(g: Graph, m: Moved) -> Tensor:
-    """The heads in front, perhaps turned."""
-    heads = g.heads_first(m.x)
-    return g.any_of(heads, g.rotary_embedding(heads, m.cos, m.sin, **m.attributes))
+def turned(g: Graph, m: Moved, x: Tensor, **more: int) -> Tensor:
+    """The heads as x, perhaps turned."""
+    return g.any_of(g.rotary_embedding(x, m.cos, m.sin, **{**(m.attributes or {}), **more}), x)
 
 
 def of_moved_heads(g: Graph, m: OfMoved) -> Tensor:
     """Attention of heads that are moved to the front, and back behind it."""
-    values = g.heads_first(m.v.x)
-    made = m.guarded = g.attention(moved(g, m.q), moved(g, m.k), values, m.mask, **m.attributes)
+    q, k = (turned(g, part, g.heads_first(part.x)) for part in (m.q, m.k))
+    made = m.guarded = g.attention(q, k, g.heads_first(m.v.x), m.mask, **m.attributes)
     return g.transpose(g.any_of(g.nan_to_zero(m.guarded), made), perm=m.back)
-
-
-def rows_of(g: Graph, m: Moved) -> Tensor:
-    """[batch, rows, heads · columns], turned by the rotary embedding that was found."""
-    rows = g.reshape(m.x, [0, 0, m.heads * m.columns])
-    if m.cos is None:
-        return rows
-    return g.rotary_embedding(rows, m.cos, m.sin, **{**m.attributes, "num_heads": m.heads})
 
 
 @rule(patterns=[of_moved_heads], target="onnx", opset=23, unsuited={"tensorrt": TENSORRT})
@@ -81,7 +72,8 @@ def attention_of_rows(g: Graph, m: OfMoved) -> Tensor:
     """
     require(m.back in ([0, 2, 1, 3], [2, 0, 1, 3]), "the heads are not moved behind the rows")
     numbers = {"q_num_heads": m.q.heads, "kv_num_heads": m.k.heads}
-    ours, keys, values = (rows_of(g, part) for part in (m.q, m.k, m.v))
+    parts = ((part, g.reshape(part.x, [0, 0, part.heads * part.columns])) for part in (m.q, m.k, m.v))
+    ours, keys, values = (turned(g, part, rows, num_heads=part.heads) for part, rows in parts)
     made = g.attention(ours, keys, values, m.mask, **{**m.attributes, **numbers})
     heads = g.reshape(made if m.guarded is None else g.nan_to_zero(made), [0, 0, m.q.heads, m.v.columns])
     return heads if m.back[0] == 0 else g.transpose(heads, perm=[1, 0, 2, 3])

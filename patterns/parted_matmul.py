@@ -2,26 +2,30 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, dims, require, rule
+from surgeon import Captures, Graph, Tensor, dims, rule
 from ._batches import parted, with_one_batch
 from ._conditions import Weights, weights
 
 
 class Scores(Captures):
-    """Factors of one batch, their product times a number, and that with several axes in the place of the first."""
+    """Factors of one batch, their product times a number, and that with a batch and heads in the place of the first."""
 
-    a: Tensor = dims("_ _ _")
-    b: Tensor = dims("_ _ _")
+    a: Tensor = dims("batch*heads rows _")
+    b: Tensor = dims("batch*heads _ columns")
     scale: float | None = None
-    y: Tensor | None = None
+    y: Tensor = dims("batch heads rows columns")
+    batch: Any
+    heads: Any
 
 
 class Values(Weights):
-    """Weights with several axes before their rows, these as one, and values that have never had them."""
+    """Weights of a batch and heads, these as one axis, and values that have never had them."""
 
-    weights: Tensor
-    merged: Tensor = dims("_ _ _")
-    values: Tensor = dims("_ _ _")
+    weights: Tensor = dims("batch heads rows keys")
+    merged: Tensor = dims("batch*heads rows keys")
+    values: Tensor = dims("batch*heads keys _")
+    batch: Any
+    heads: Any
 
 
 def product(g: Graph, m: Scores) -> Tensor:
@@ -42,14 +46,6 @@ def parted_values(g: Graph, m: Values) -> Tensor:
     return g.matmul(m.merged, m.values)
 
 
-def ahead_of(x: Any, rows: Any, columns: Any, batch: Any) -> list[Any]:
-    """The axes of x before the last two, in the place of which one batch stands."""
-    require(x.shape is not None and x.rank == 4, "it is not a batch and heads that are one axis")
-    require(x.shape[-2:] == (rows, columns), "the rows or columns change too")
-    require(x.shape[0] * x.shape[1] == batch, "the batch of the product is another")
-    return list(x.shape[:2])
-
-
 @rule(patterns=[parted_scores], target="any")
 def parted_matmul(g: Graph, m: Scores) -> Tensor:
     """Multiply matrices in a batch of two axes where the product has them behind it.
@@ -58,8 +54,7 @@ def parted_matmul(g: Graph, m: Scores) -> Tensor:
     mask they have an axis of their own.  The factors are reshaped in place of the product.
     Numerics: none.
     """
-    ahead = ahead_of(m.y, m.a.shape[1], m.b.shape[2], m.a.shape[0])
-    require(m.b.shape[0] == m.a.shape[0], "the factors have other batches")
+    ahead = [m.batch, m.heads]
     return product(g, m.but(a=parted(g, m.a, ahead), b=parted(g, m.b, ahead)))
 
 
@@ -70,7 +65,4 @@ def parted_weights(g: Graph, m: Values) -> Tensor:
     What: the other half of such an attention.
     Numerics: none.
     """
-    rows, columns = m.merged.shape[1:]
-    ahead = ahead_of(m.weights, rows, columns, m.values.shape[0])
-    require(m.merged.shape[0] == m.values.shape[0], "the factors have other batches")
-    return with_one_batch(g, g.matmul(weights(g, m), parted(g, m.values, ahead)))
+    return with_one_batch(g, g.matmul(weights(g, m), parted(g, m.values, [m.batch, m.heads])))

@@ -10,12 +10,13 @@ from ._rotary_written import runtimes, standard, turned
 
 def of_halves(g: Graph, m: Rotary) -> Tensor:
     """a · cos − b · sin before b · cos + a · sin, for the halves a, b of a head; or x · cos + (−b before a) · sin."""
-    return g.any_of(by_formulas(g, m), by_tables(g, m))
+    return g.any_of(by_formulas(g, m), by_tables(g, m), by_tables(g, m, of_base=True))
 
 
 def of_neighbours(g: Graph, m: Neighbours) -> Tensor:
     """The same beside each other, for neighbours, perhaps as complex numbers; heads may be split at once into pairs."""
-    return g.any_of(by_formulas(g, m), by_formulas(g, m, of_base=True), by_matrices(g, m), by_tables(g, m))
+    forms = by_formulas(g, m), by_formulas(g, m, of_base=True), by_matrices(g, m), by_tables(g, m)
+    return g.any_of(*forms, by_tables(g, m, of_base=True))
 
 
 def of_sorted_neighbours(g: Graph, m: NeighboursAsHalves) -> Tensor:

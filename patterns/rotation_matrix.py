@@ -4,23 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from surgeon import Constant, Graph, Tensor, require, rule
 
 LARGEST = 1 << 8  # columns of a head: larger matrices are weights, and are not read
 
 
-class Turned(Captures):
-    """x, and x times a matrix, by tables of cosines and sines."""
-
-    x: Tensor
-    matrix: Constant
-    cos: Tensor
-    sin: Tensor
-
-
-def turned(g: Graph, m: Turned) -> Tensor:
+def turned(g: Graph, x: Tensor, matrix: Constant, cos: Tensor, sin: Tensor) -> Tensor:
     """x · cos + (x · matrix) · sin: of all products with constants, few are added so, and no weights are read."""
-    return g.add(g.mul(m.x, m.cos), g.mul(g.matmul(m.x, m.matrix), m.sin))
+    return g.add(g.mul(x, cos), g.mul(g.matmul(x, matrix), sin))
 
 
 def quarter(size: int, first: list[int], second: list[int]) -> Any:
@@ -36,14 +27,14 @@ def quarter(size: int, first: list[int], second: list[int]) -> Any:
     dtypes="floats",
     differs={"non_finite": "infinity times the zeros of the matrix is no number any more"},
 )
-def rotation_matrix(g: Graph, m: Turned) -> Tensor:
+def rotation_matrix(g: Graph, x: Tensor, matrix: Constant, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn halves, or neighbours, by moving them in place of a product with a matrix, so that what turns is found.
 
     What: MatMul with a constant that makes (−b, a) of two halves a, b of the last axis, or of each pair of neighbours,
     in a rotary embedding.
     Numerics: none, for finite numbers.
     """
-    return g.add(g.mul(m.x, m.cos), g.mul(moved(g, m.x, m.matrix), m.sin))
+    return g.add(g.mul(x, cos), g.mul(moved(g, x, matrix), sin))
 
 
 def moved(g: Graph, x: Tensor, matrix: Constant) -> Tensor:

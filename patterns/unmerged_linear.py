@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
@@ -10,12 +10,12 @@ PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 class Rows(Captures):
     """x, its rows by w, and a sum; told: the attributes of a Gemm."""
 
-    x: Tensor
-    rows: Tensor | Any = None
-    w: Tensor
+    x: Tensor = dims("*batch inner")
+    rows: Tensor = dims("_ inner")
+    w: Tensor = dims("_ _")
     bias: Tensor | None = None
     told: dict[str, Any] | Any = None
-    y: Tensor | Any = None
+    y: Tensor = dims("*batch _")
 
 
 def product(g: Graph, m: Rows) -> Tensor:
@@ -36,12 +36,7 @@ def unmerged_linear(g: Graph, m: Rows) -> Tensor:
     """
     told = {**PLAIN, **(m.told or {})}
     require(all(told[name] == plain for name, plain in PLAIN.items()), "it scales the product or the sum, or turns one")
-    shapes = m.x.shape, m.rows.shape, m.w.shape, m.y.shape
-    require(all(shape is not None for shape in shapes), "a shape is unknown")
-    require(m.x.rank > 2 and m.rows.rank == 2, "it is not several axes of the rows that become one")
-    require(m.x.shape[-1] == m.rows.shape[-1] and m.w.rank == 2, "the columns change too")
-    require(m.y.shape[:-1] == m.x.shape[:-1], "the result has other axes before its columns")
-    require(m.y.shape[-1] == m.w.shape[-1], "the columns of the result change too")
+    require(m.x.rank > 2, "it is not several axes of the rows that become one")
     if m.bias is None:
         return g.matmul(m.x, m.w)
     is_of_columns = m.bias.rank is not None and all(size == 1 for size in m.bias.shape[:-1])

@@ -68,17 +68,11 @@ def split_attention(g: Graph, m: Merged) -> Tensor:
 
 
 def are_batches(m: Merged) -> None:
-    """All factors have the same axes before the last two, and these alone became one, and are several again."""
-    whole = (m.a if m.y is None else m.y).shape
-    require(whole is not None, "the shape of a factor or the result is unknown")
-    is_found = m.soft is not None and m.b is not None and isinstance(whole[0], int) and not isinstance(whole[1], int)
+    """It is several axes that became one, and no attention is found of these as one."""
+    require(len(m.batch) > 1, "it is not several axes of a factor that become one")
+    is_found = m.soft is not None and m.b is not None and isinstance(m.batch[0], int)
+    is_found = is_found and not isinstance(m.batch[1], int)
     require(not is_found, "heads come before a free batch: as one axis they are an attention, apart they are none")
-    for x, one in ((m.a, m.first), (m.b, m.second), (m.v, m.third)):
-        if one is not None and x is not None:
-            require(x.shape is not None, "the shape of a factor is unknown")
-            require(x.rank > 3, "it is not several axes of a factor that become one")
-            require(x.shape[-2:] == one.shape[-2:], "the rows or columns of a factor change too")
-            require(x.shape[:-2] == whole[:-2], "factors and result have other axes before their rows and columns")
 
 
 @rule(patterns=[split_scores, split_weights, values, split_attention], conditions=[are_batches], target="any")
@@ -93,7 +87,7 @@ def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
     if m.b is not None:
         *ahead, last, end = range(m.a.rank)
         numbers = [number for number in (m.within, m.right) if number is not None]
-        bias = None if m.bias is None else parted(g, m.bias, list(m.a.shape[:-2]))
+        bias = None if m.bias is None else parted(g, m.bias, m.batch)
         again = m.but(within=None, right=prod(numbers) if numbers else None, bias=bias)
         made = scores(g, again, m.a, m.b, [*ahead, end, last])
     if m.soft is not None:

@@ -150,7 +150,7 @@ class Graph(gs.Graph):
         return next((form for form in forms if form is not None and not isinstance(form, Absent)), forms[0])
 
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be left out, its first input in its place: in a replacement, if it reads what is not there."""
+        """A node that may be left out, its first input in its place; in a replacement if it reads what is not there."""
         made, *_ = getattr(tensor, "inputs", None) or [None]
         is_told = made is None or len(made.inputs) > 1 or made.attrs
         first: Tensor = tensor.first if isinstance(tensor, Absent) else tensor if is_told else made.inputs[0]

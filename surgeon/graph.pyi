@@ -67,7 +67,7 @@ class Graph(gs.Graph):
     def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be left out, its first input in its place: in a replacement, if it reads what is not ..."""
+        """A node that may be left out, its first input in its place; in a replacement if it reads what is not there."""
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
     def shared(self, tensor: Tensor) -> Tensor:

@@ -402,3 +402,38 @@ def test_what_is_not_there_is_told_where_nothing_stands_for_it():
         surgeon.rewrite(model("t = Transpose<perm = [0, 1, 2]>(a)  s = Softmax(t)  y = Sqrt(s)"), wrong, check="none")
     with pytest.raises(RuleError, match="no field 'z'"):
         Scaled.but(object.__new__(Scaled), z=1)
+
+
+class Rows(Captures):
+    x: Tensor = dims("*ahead columns")
+    y: Tensor = dims("*ahead _")
+    ahead: tuple[int, ...]
+
+
+def summed(g: Graph, m: Rows) -> Tensor:
+    return g.relu(g.concat(m.x, m.y, axis=-1))
+
+
+@rule(patterns=[summed], target="any")
+def by_axes(g: Graph, m: Rows) -> Tensor:
+    return g.abs(g.concat(m.x, m.y, axis=len(m.ahead)))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reason"),
+    [
+        ("float[2, b, 4] x, float[2, b, 3] y", ""),
+        ("float[4] x, float[3] y", ""),
+        ("float[2, b, 4] x, float[2, c, 3] y", "the ahead of y is (2, c), where that of x is (2, b)"),
+    ],
+)
+def test_axes_of_one_name_are_the_same_however_many(inputs, reason):
+    found = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 18]> g ({inputs}) => (float z) '
+        "{ c = Concat<axis = -1>(x, y)  z = Relu(c) }"
+    )
+    del found.graph.output[0].type.tensor_type.shape.dim[:]
+    found.graph.output[0].type.tensor_type.ClearField("shape")
+    out, report = surgeon.rewrite(found, by_axes, check="none")
+    assert ops(out)[-1] == ("Relu" if reason else "Abs")
+    assert [miss.reason for miss in report.misses] == [reason] * bool(reason)

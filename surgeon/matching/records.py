@@ -25,7 +25,7 @@ from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning, stan
 from surgeon.matching.match import Match
 from surgeon.shapes.symbols import Size, parse, substitute
 
-ANY_AXES, ANY_SIZE, OUTER = "...", "_", "."
+ANY_AXES, SOME_AXES, ANY_SIZE, OUTER = "...", "*", "_", "."
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -46,16 +46,16 @@ def dims(*layouts: str, default: Any = NONE) -> Any:
     Args:
         layouts: axes from the first to the last, with spaces between: "batch heads rows columns".  An axis of one name
             has one size wherever it stands.  A number is a fixed size, `heads*columns` a size computed from others,
-            `rows?` the size of that name or 1, `_` any size, and `...` any number of axes.  `.heads`, in a record that
-            is a field of another, is that axis of the other too.  Of several layouts the first with the tensor's rank
-            counts; "" is a scalar.
+            `rows?` the size of that name or 1, `_` any size, `...` any number of axes, and `*ahead` any number by a
+            name, the same ones wherever it stands.  `.heads`, in a record that is a field of another, is that axis of
+            the other too.  Of several layouts the first with the tensor's rank counts; "" is a scalar.
         default: what the capture is where the pattern that fits does not bind it.
 
     Returns:
         What a record of captures reads; a match whose tensors have other axes is refused, with a sentence that says so.
 
     Raises:
-        RuleError: there is no layout, or one has `...` twice.
+        RuleError: there is no layout, or one has `...`, or axes of a name, twice.
 
     Examples:
         >>> from surgeon import Captures, Tensor, dims
@@ -67,7 +67,7 @@ def dims(*layouts: str, default: Any = NONE) -> Any:
         ['a', 'b']
     """
     read = tuple(tuple(layout.split()) for layout in layouts)
-    if not read or any(layout.count(ANY_AXES) > 1 for layout in read):
+    if not read or any(sum(map(_are_some, layout)) > 1 for layout in read):
         raise RuleError('dims wants the axes of a tensor by name, such as dims("batch rows columns"), and "..." once.')
     return Dims(read, default)
 
@@ -141,7 +141,7 @@ class Captures:
         for name in sorted(cls._axes & {*fields, *parts}):
             if name in axes or name in parts or stands_for_tensor(fields[name].type):
                 raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis too; rename one of them.")
-        alone = {axis.strip(".?") for one in axes.values() for layout in one.layouts for axis in layout}
+        alone = {axis.strip(".?*") for one in axes.values() for layout in one.layouts for axis in layout}
         for name in cls._axes - alone:
             if name in fields and fields[name].default is NONE:
                 raise RuleError(
@@ -271,7 +271,7 @@ class Captures:
             if unknown == [said]:  # named with a ? alone
                 sizes[said], first[said] = size, name
             elif not unknown:  # else one of its names is of a tensor that is absent
-                wanted = substitute(parse(said), sizes)
+                wanted = sizes[said] if said in sizes else substitute(parse(said), sizes)
                 where = f"where that of {first[said]} is" if said in first else "where what fits is"
                 what = f"the {said} of {name} is {size}, {where}"
                 if said.isdecimal():
@@ -305,15 +305,20 @@ class Captures:
             layout = next((layout for layout in said.layouts if _fits(layout, len(shape))), None)
             if layout is None:
                 raise Refused(f"{name} has {len(shape)} axes where {said} are wanted")
-            if ANY_AXES in layout:
-                place = layout.index(ANY_AXES)
-                behind = len(layout) - place - 1
-                layout = (*layout[:place], *[ANY_SIZE] * (len(shape) - place - behind), *layout[place + 1 :])
+            place = next((place for place, axis in enumerate(layout) if _are_some(axis)), None)
+            if place is not None:
+                behind, some = len(shape) - (len(layout) - place - 1), layout[place].removeprefix(SOME_AXES)
+                layout = (*layout[:place], ANY_SIZE if some == ANY_AXES else some, *layout[place + 1 :])
+                shape = (*shape[:place], shape[place:behind], *shape[behind:])
             yield from ((name, axis, size) for axis, size in zip(layout, shape, strict=True) if axis != ANY_SIZE)
 
 
+def _are_some(axis: str) -> bool:
+    return axis == ANY_AXES or axis.startswith(SOME_AXES)
+
+
 def _fits(layout: tuple[str, ...], rank: int) -> bool:
-    return len(layout) == rank if ANY_AXES not in layout else len(layout) - 1 <= rank
+    return len(layout) - 1 <= rank if any(map(_are_some, layout)) else len(layout) == rank
 
 
 def _no_field(record: type[Captures], name: str) -> AttributeError:

@@ -51,10 +51,10 @@ FIRES = [
          graph(WHOLE, "float[n, s, 8] y")),
 ]
 SPARES = [
-    Case(parted_matmul, "one more axis of columns", why="not a batch and heads", model=graph(
+    Case(parted_matmul, "one more axis of columns", why="y has 5 axes", model=graph(
         f"{SIZES} {FACTORS} a = MatMul(q, k) g = Concat<axis = 0>(b1, four, s1, t1, o) y = Reshape(a, g)",
         "float[b, 4, s, t, 1] y", f"{INPUTS}, int64[1] o")),
-    Case(parted_matmul, "rows that change too", why="rows or columns change", model=graph(
+    Case(parted_matmul, "rows that change too", why="the batch*heads of a", model=graph(
         f"{SIZES} {FACTORS} a = MatMul(q, k) g = Concat<axis = 0>(b1, s1, four, t1) y = Reshape(a, g)",
         "float[b, s, 4, t] y")),
     Case(parted_matmul, "one matrix for all", why="wanted", model=graph(
@@ -63,7 +63,7 @@ SPARES = [
     Case(parted_weights, "queries by positions, as DeBERTa has them", why="found input", model=graph(
         f"{SIZES} {FACTORS} u = Softmax(w) p3 = Reshape(w, g3) y = MatMul(p3, v)",
         "float[n, s, 8] y, float[b, 4, s, t] u", f"{INPUTS}, float[b, 4, s, t] w")),
-    Case(parted_weights, "rows of the weights that change too", why="rows or columns change", model=graph(
+    Case(parted_weights, "rows of the weights that change too", why="the batch*heads of merged", model=graph(
         f"{SIZES} {FACTORS} p = Softmax<axis = -1>(w) p3 = Reshape(p, g3) y = MatMul(p3, v)", "float[n, s, 8] y",
         f"{INPUTS}, float[b, s, 4, t] w")),
 ]

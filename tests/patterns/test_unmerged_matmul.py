@@ -101,21 +101,21 @@ FIRES = [
 SPARES = [
     Case(unmerged_matmul, "one matrix for all", why="wanted",
          model=graph(f"{merge('q')} p = MatMul(q3, e) {END}", inputs=f"{INPUTS}, float[8, t] e")),
-    Case(unmerged_matmul, "rows merged, not the batch alone", why="rows or columns",
+    Case(unmerged_matmul, "rows merged, not the batch alone", why="the batch of b is (4, 1)",
          model=parse("(float[4, 2, 2, 8] a, float[4, 1, 8, 3] c) => (float[4, 1, 4, 3] y) <int64[3] f = {4, 4, 8}, "
                      "int64[3] g = {4, 8, 3}, int64[4] h = {4, 1, 4, 3}> "
                      "{ o = Reshape(a, f) d = Reshape(c, g) p = MatMul(o, d) y = Reshape(p, h) }")),
-    Case(unmerged_matmul, "batches of other axes", why="other axes before",
+    Case(unmerged_matmul, "batches of other axes", why="the batch of b is (2, 4)",
          model=parse("(float[4, 2, 2, 8] a, float[2, 4, 8, 3] c) => (float[4, 2, 2, 3] y) <int64[3] f = {8, 2, 8}, "
                      "int64[3] g = {8, 8, 3}, int64[4] h = {4, 2, 2, 3}> "
                      "{ o = Reshape(a, f) d = Reshape(c, g) p = MatMul(o, d) y = Reshape(p, h) }")),
-    Case(unmerged_matmul, "other axes behind", why="other axes before",
+    Case(unmerged_matmul, "other axes behind", why="the batch of y is (4, b)",
          model=graph(f"{PLAIN} p = MatMul(q3, c3) {END.replace('z1, four', 'four, z1')}", "float[4, b, s, t] y")),
     Case(unmerged_matmul, "a bias that hangs on the product", why="is also used",
          model=graph(f"{PLAIN} d = MatMul(q3, c3) u = Shape(d) e = ConstantOfShape(u) p = Add(d, e) {END}")),
     Case(unmerged_matmul, "a Cast that others read", why="is also used",
          model=graph(f"{UPCAST} x = Neg(d)", f"{HALVES}, float[n, s, 8] x", HALF)),
-    Case(unmerged_matmul, "a softmax with other axes behind", why="other axes before",
+    Case(unmerged_matmul, "a softmax with other axes behind", why="the batch of y is (4, b)",
          model=graph(f"{merge('m')} {SPLIT.replace('s_q', 's_m').replace('z1, four', 'four, z1')} "
                      "p = Softmax<axis = 2>(m3) y = Reshape(p, z)", "float[4, b, s, t] y", FULL)),
     Case(unmerged_matmul, "a softmax over other numbers than a row's", why="wanted",
