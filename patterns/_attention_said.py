@@ -94,14 +94,9 @@ def read(g: Graph, m: Whole, heads: int, groups: int, dtype: Any) -> list[tuple[
     require(all(isinstance(size, int) for side in sides for size in side), "the size of the heads is unknown")
     widths = [prod(side) for side in sides]
     shifts = [None] * 3 if m.shifts is None else g.split(g.in_dtype(m.shifts, dtype), widths, axis=-1, outputs=3)
-    parts = zip((m.q, m.k, m.v), (heads, groups, groups), widths, shifts, strict=True)
-    return [(in_heads(g, x, own, width // own, dtype, shift), width // own) for x, own, width, shift in parts]
-
-
-def in_heads(g: Graph, x: Tensor, heads: int, columns: int, dtype: Any, shift: Tensor | None) -> Tensor:
-    """[batch, heads, rows, columns] of heads that are joined, or that are so already, shifted."""
-    made = g.in_dtype(x, dtype)
-    if x.rank == 4:
-        require(shift is None, "what is added to the heads of keys or values is not there")
-        return made
-    return g.split_heads(made if shift is None else g.add(made, shift), heads, columns)
+    found = []
+    for x, own, width, shift in zip((m.q, m.k, m.v), (heads, groups, groups), widths, shifts, strict=True):
+        require(x.rank == 3 or shift is None, "what is added to the heads of keys or values is not there")
+        made = g.optional(g.add(g.in_dtype(x, dtype), shift))
+        found.append((made if x.rank == 4 else g.split_heads(made, own, width // own), width // own))
+    return found

@@ -6,6 +6,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
+from ._conditions import chosen
 from ._masks import DROWNS, hides_more, shows_rows
 from ._scores import Core
 
@@ -28,10 +29,9 @@ def queries(g: Graph, m: Core, dtype: Any) -> Tensor:
     if is_lost or hides_more(m) or shows_rows(*m.condition):
         return q
     condition, is_kept = m.condition
-    numbers = g.cast(condition, to="int32")
-    if is_kept:
-        return g.where(g.cast(g.reduce_max(numbers, [-1], keepdims=1), to="bool"), q, 0.0)
-    return g.where(g.cast(g.reduce_min(numbers, [-1], keepdims=1), to="bool"), 0.0, q)
+    reduce = g.reduce_max if is_kept else g.reduce_min
+    of_row = g.cast(reduce(g.cast(condition, to="int32"), [-1], keepdims=1), to="bool")
+    return chosen(g, m.under(of_row), q, 0.0)
 
 
 def apart(g: Graph, m: Core, dtype: Any) -> list[Tensor]:

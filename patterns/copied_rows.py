@@ -8,9 +8,9 @@ from surgeon import Captures, Graph, Tensor, dims, require, rule
 class Copies(Captures):
     """Heads x behind batch and rows, with an axis for copies of each, these beside each other, and how they move."""
 
-    x: Tensor = dims("_ _ heads columns")
-    spread: Tensor = dims("_ _ heads copies columns")
-    made: Tensor = dims("_ _ heads*copies columns")
+    x: Tensor = dims("batch rows heads columns")
+    spread: Tensor = dims("batch rows heads copies columns")
+    made: Tensor = dims("batch rows heads*copies columns")
     perm: list[int]
     heads: int
     copies: int
@@ -35,7 +35,6 @@ def copied_rows(g: Graph, m: Copies) -> Tensor:
     """
     batch, heads = m.perm[:2]
     require(heads == 2, "the heads do not come behind the batch")
-    require(m.spread.shape[:2] == m.made.shape[:2] == m.x.shape[:2], "batch or rows are copied too")
     first = [batch, 2, 1 - batch, 3]
     each = g.expand(g.unsqueeze(g.transpose(m.x, perm=first), [2]), np.array([1, 1, m.copies, 1, 1], np.int64))
     rows = g.size_of(m.x, 1 - batch)  # told, as Reshape cannot count them in an empty batch

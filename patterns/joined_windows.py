@@ -9,8 +9,8 @@ from ._conditions import Conditioned, chosen, joined_ahead
 class InWindows(Conditioned):
     """Queries, keys and values of five axes, what is added to their scores, and `low`, put in the place of some."""
 
-    q: Tensor = dims("batch windows heads rows _")
-    kt: Tensor = dims("batch windows heads _ keys")
+    q: Tensor = dims("batch windows heads rows columns")
+    kt: Tensor = dims("batch windows heads columns keys")
     v: Tensor = dims("batch windows heads keys width")
     scale: float | None = None
     mask: Tensor | Any = None
@@ -19,6 +19,8 @@ class InWindows(Conditioned):
     windows: int
     heads: int
     rows: int
+    columns: int
+    keys: int
     width: int
 
 
@@ -39,17 +41,10 @@ def joined_windows(g: Graph, m: InWindows) -> Tensor:
     Numerics: none.
     """
     require(m.mask is not None or m.low is not None, "the scores have no mask, and are found as they are")
-    parts = {name: joined(g, x) for name, x in (("q", m.q), ("kt", m.kt), ("v", m.v))}
+    parts = {name: g.reshape(x, [-1, *x.shape[2:]]) for name, x in (("q", m.q), ("kt", m.kt), ("v", m.v))}
     masks = {"mask": m.mask, "second": m.second, "kept": m.kept, "hidden": m.hidden}
     fit = {name: fitted(g, m, mask) for name, mask in masks.items() if mask is not None}
     return g.reshape(of_windows(g, m.but(**parts, **fit)), [-1, m.windows, m.heads, m.rows, m.width])
-
-
-def joined(g: Graph, x: Tensor) -> Tensor:
-    """[batch · window, …] of [batch, window, …]."""
-    sizes = x.shape[2:]
-    require(all(isinstance(size, int) for size in sizes), "the sizes of heads, rows or columns are free")
-    return g.reshape(x, [-1, *sizes])
 
 
 def fitted(g: Graph, m: InWindows, mask: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ SPARES = [
     Case(copied_rows, "copies as further rows", why="", model=graph(
         f"ok = Unsqueeze(k, three) ek = Expand(ok, twice) rk = Reshape(ek, longer) y = {FIRST}(rk)",
         "float[b, 2, t, 8] y")),
-    Case(copied_rows, "a batch that is copied too", why="batch or rows are copied too", model=graph(
+    Case(copied_rows, "a batch that is copied too", why="the batch of spread is 2*b", model=graph(
         f"{copied('k', 'Tile', 'wide')} y = {FIRST}(rk)", "float[c, 4, s, 8] y")),
     Case(copied_rows, "copies that others read", why="is also used",
          model=graph(f"{copied('k')} y = {FIRST}(rk) z = Neg(rk)", "float[b, 4, s, 8] y, float[b, s, 4, 8] z")),
