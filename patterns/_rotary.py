@@ -59,8 +59,8 @@ def by_tables(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
     has it.  of_base: of heads that are split from one tensor with their parts.
     """
     parts = Parts(g, m, of_base)
-    m.backwards = parts.backwards()
-    turned = g.any_of(parts.turned(), m.backwards)
+    forwards, m.backwards = parts.turned()
+    turned = g.any_of(forwards, m.backwards)
     own, other, swapped = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, turned, parts.swapped()))
     (a, b), sin = parts.two, m.sin.half
     products = parts.together(g.mul(g.neg(b), sin), g.mul(a, sin))

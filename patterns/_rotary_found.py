@@ -50,7 +50,7 @@ def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
     is_told = columns == (2 * half if is_whole else half)
     may_be = isinstance(half, int) and not (is_whole or isinstance(columns, int))
     require(is_told or may_be, "the tables are not of half a head")
-    axes = 3 if m.x is None else m.x.rank - 1
+    axes = len(m.shape) - 1
     require(len(sizes) in range(1, axes + 1), "the tables have other axes than batch, head, row, column")
     is_behind = len(sizes) > 1 and sizes[-1] == 1 and (sizes[-2] != 1 or isinstance(m.sizes[2], int))
     rows = 1 if is_behind else 2  # heads stand behind the rows, or before
@@ -89,8 +89,7 @@ def heads_of(g: Graph, m: Rotary) -> Tensor:
     if m.base.shape == (1, *m.sizes):  # one of several that were joined
         return g.squeeze(m.base, [0])
     *ahead, heads, columns = m.sizes
-    is_split = m.x is None or m.x.rank == 4
-    is_split = is_split and bool(m.base.shape) and m.base.shape[:2] == tuple(ahead)
+    is_split = len(m.shape) == 4 and bool(m.base.shape) and m.base.shape[:2] == tuple(ahead)
     require(is_split, "the heads are split from other rows")
     require(isinstance(heads, int), "the number of heads is unknown")
     return g.reshape(m.base, [0, 0, heads, columns])

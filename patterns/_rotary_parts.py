@@ -27,10 +27,14 @@ class Heads(Captures):
     wide: int | Any = None
 
     @property
+    def shape(self) -> Any:
+        """The shape of the heads, without an axis for a batch of one where they have none."""
+        return sizes_of(self.parts if self.x is None else self.x)
+
+    @property
     def sizes(self) -> Any:
-        """The shape of the heads: batch, heads and rows in either order, columns."""
-        sizes = sizes_of(self.parts if self.x is None else self.x)
-        return sizes if len(sizes) == 4 else (1, *sizes)
+        """The same with one: batch, heads and rows in either order, columns."""
+        return self.shape if len(self.shape) == 4 else (1, *self.shape)
 
 
 def sizes_of(heads: Tensor) -> Any:
@@ -103,15 +107,10 @@ class Parts:
         """Two parts that have the axis they are stacked on."""
         return self.g.reshaped(self.g.shared(self.g.concat(first, second, axis=self.axis)))
 
-    def turned(self) -> Tensor:
-        """The second part, negated, before the first."""
+    def turned(self) -> tuple[Tensor, Tensor]:
+        """The second part, negated, before the first; and backwards, the second before the first, negated."""
         g, (a, b), (first, second) = self.g, self.two, self.kept
-        return self.together(g.neg(b), a, g.neg(second), first)
-
-    def backwards(self) -> Tensor:
-        """The second part before the first, negated."""
-        g, (a, b), (first, second) = self.g, self.two, self.kept
-        return self.together(b, g.neg(a), second, g.neg(first))
+        return self.together(g.neg(b), a, g.neg(second), first), self.together(b, g.neg(a), second, g.neg(first))
 
     def swapped(self) -> Tensor:
         """The second part before the first, also by the places of a Gather."""

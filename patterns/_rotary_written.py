@@ -8,7 +8,7 @@ import numpy as np
 from surgeon import Graph, Tensor, require
 from ._rotary import Rotary
 from ._rotary_found import Tables, heads_of, in_one, tables
-from ._rotary_parts import NEIGHBOURS, sizes_of
+from ._rotary_parts import NEIGHBOURS
 
 
 def turned(g: Graph, m: Rotary, write: Callable[..., Tensor]) -> Tensor:
@@ -19,7 +19,7 @@ def turned(g: Graph, m: Rotary, write: Callable[..., Tensor]) -> Tensor:
         end = np.iinfo(np.int64).max
         x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
     x = x if m.wide is None else g.cast(x, to=m.wide)
-    has_batch = m.x is None or m.x.rank == 4
+    has_batch = len(m.shape) == 4
     x = x if has_batch else g.unsqueeze(x, [0])
     if found.is_apart:  # as rows of one head
         rows = g.reshape(x, [0, 1, in_one(ahead[1], heads), columns])
@@ -38,11 +38,10 @@ def turned(g: Graph, m: Rotary, write: Callable[..., Tensor]) -> Tensor:
 
 def in_shape(g: Graph, m: Rotary, made: Tensor) -> Tensor:
     """The turned heads in the shape that they are given in."""
-    sizes = sizes_of(m.parts if m.x is None else m.x)
-    if m.y is None or m.y.shape == sizes:
+    if m.y is None or m.y.shape == m.shape:
         return made
     require(m.y.shape is not None, "the shape of the result is unknown")
-    own = (*sizes, *[None] * m.y.rank)
+    own = (*m.shape, *[None] * m.y.rank)
     pairs = zip(m.y.shape, own, strict=False)
     shape = [0 if size == one else size if isinstance(size, int) else -1 for size, one in pairs]
     require(shape.count(-1) < 2, "several sizes of the result are free")

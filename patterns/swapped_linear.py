@@ -40,8 +40,7 @@ def swapped_linear(g: Graph, m: Linear) -> Tensor:
         fits = isinstance(columns, int) and isinstance(m.inner, int) and columns > m.inner
         require(fits, "the layer is not known to make more columns than it takes")
         x = swapped(g, x)
-    made = g.matmul(x, g.transpose(m.w, perm=[1, 0]) if m.turned else m.w)
-    return made if m.b is None else g.add(made, m.b)
+    return g.optional(g.add(g.matmul(x, g.transpose(m.w, perm=[1, 0]) if m.turned else m.w), m.b))
 
 
 class Parts(Captures):

@@ -13,7 +13,7 @@ class Rows(Captures):
     x: Tensor = dims("*batch inner")
     rows: Tensor = dims("_ inner")
     w: Tensor = dims("_ _")
-    bias: Tensor | None = None
+    bias: Tensor | None = dims("", "_", "1 _", default=None)
     told: dict[str, Any] | Any = None
     y: Tensor = dims("*batch _")
 
@@ -37,8 +37,4 @@ def unmerged_linear(g: Graph, m: Rows) -> Tensor:
     told = {**PLAIN, **(m.told or {})}
     require(all(told[name] == plain for name, plain in PLAIN.items()), "it scales the product or the sum, or turns one")
     require(m.x.rank > 2, "it is not several axes of the rows that become one")
-    if m.bias is None:
-        return g.matmul(m.x, m.w)
-    is_of_columns = m.bias.rank is not None and all(size == 1 for size in m.bias.shape[:-1])
-    require(is_of_columns and m.bias.rank < 3, "what is added is not the same for each row")
-    return g.add(g.matmul(m.x, m.w), m.bias)
+    return g.optional(g.add(g.matmul(m.x, m.w), m.bias))

@@ -232,6 +232,8 @@ def _place(
             raise RuleError(f"The attribute '{place.name}' of {name} is given twice; give it once.")
         attributes[place.name] = coerce(name, place, value)
         return
+    if value is None and not plan.is_optional(place):
+        raise LeftOut(f"Input {place + 1} of {name} is None, and nothing stands for it.")
     if inputs.get(place) is not None:
         formal = plan.schema.input_at(place)
         raise RuleError(f"The input '{formal.name if formal else place}' of {name} is given twice; give it once.")
@@ -241,9 +243,6 @@ def _place(
 
 
 def _sorted_inputs(plan: _Plan, given: Mapping[int, Any]) -> tuple[Any, ...]:
-    for index, value in given.items():
-        if value is None and not plan.is_optional(index):
-            raise LeftOut(f"Input {index + 1} of {plan.schema.name} is None, and nothing stands for it.")
     inputs = list(map(given.get, range(max(given, default=-1) + 1)))
     while inputs and inputs[-1] is None:
         inputs.pop()

@@ -62,7 +62,7 @@ SPARES = [
     Case(unmerged_linear, "rows in another order of axes", why="the batch of y is (3, 2)",
          model=model("r = Reshape(x, flat) p = Gemm(r, w, b) y = Reshape(p, heads)",
                      "(float[2, 3, 4] x) => (float[3, 2, 6] y)", "int64[3] heads = {3, 2, 6}")),
-    Case(unmerged_linear, "what differs from row to row", why="what is added is not the same for each row",
+    Case(unmerged_linear, "what differs from row to row", why="bias has an axis of size 6 in the place of 1",
          model=between("p = Gemm(r, w, c)", "(float[2, 3, 4] x, float[6, 6] c) => (float[2, 3, 6] y)")),
     Case(unmerged_linear, "rows of one axis", why="it is not several axes of the rows that become one",
          model=model("r = Reshape(x, flat) p = Gemm(r, w, b) y = Reshape(p, back)",
