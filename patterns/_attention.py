@@ -30,7 +30,6 @@ def has_heads(m: Captures) -> None:
     if m.q.rank == 5:
         is_fixed = all(isinstance(size, int) for x in (m.q, m.kt, m.v) for size in x.shape[1:])
         require(is_fixed and not m.given, "heads of windows are masked, or of free sizes")
-        require(m.q.shape[:3] == m.kt.shape[:3] == m.v.shape[:3], "queries, keys and values have different windows")
 
 
 def scale_of(m: Scores) -> float:

@@ -45,7 +45,7 @@ class Layer(Captures):
     k: Part
     v: Part
     factor: float | Any = None
-    mask: Tensor | Any = None
+    mask: Tensor | Any = dims("_ _ _ _", default=None)
     bias: Tensor | Any = None
     attributes: dict[str, Any]
     batch: Any

@@ -10,22 +10,17 @@ OFF = {"scale": 1.0, "is_packed_batching": 0}
 
 
 class Turning(Captures):
-    """How one node turns: rows of tables for all places, and the places, unless they are the input's own.
+    """How one node turns x: rows of tables for all places, and the places, unless they are the input's own.
 
     standard: what it makes, where it is ONNX's own.
     """
 
+    x: Tensor
     cos: Tensor
     sin: Tensor
     places: Tensor | Any = None
     standard: Tensor | Any = None
     attributes: dict[str, Any]
-
-
-class Node(Turning):
-    """The same, and what it turns."""
-
-    x: Tensor
 
 
 def by_runtime(g: Graph, m: Turning, x: Tensor, **more: int) -> Tensor:
@@ -39,17 +34,17 @@ def by_onnx(g: Graph, m: Turning, x: Tensor) -> Tensor:
     return m.standard
 
 
-def of_runtime(g: Graph, m: Node) -> Tensor:
+def of_runtime(g: Graph, m: Turning) -> Tensor:
     """com.microsoft::RotaryEmbedding."""
     return by_runtime(g, m, m.x)
 
 
-def of_onnx(g: Graph, m: Node) -> Tensor:
+def of_onnx(g: Graph, m: Turning) -> Tensor:
     """RotaryEmbedding."""
     return by_onnx(g, m, m.x)
 
 
-def sizes_of(m: Node) -> tuple[int, int, int]:
+def sizes_of(m: Turning) -> tuple[int, int, int]:
     """How many heads there are, how large each is, and how much of it is turned."""
     x, numbers = m.x, m.attributes
     more = {name for name in set(numbers) - SAID if name not in OFF or numbers[name] != OFF[name]}
@@ -71,7 +66,7 @@ def sizes_of(m: Node) -> tuple[int, int, int]:
     return heads, size, part or size
 
 
-def rows_of(g: Graph, m: Node) -> list[Tensor]:
+def rows_of(g: Graph, m: Turning) -> list[Tensor]:
     """The two tables' rows for the places: [batch, row, column], or of a batch of one for all."""
     tables, places, x = [m.cos, m.sin], m.places, m.x
     if places is None:
@@ -85,7 +80,7 @@ def rows_of(g: Graph, m: Node) -> list[Tensor]:
     return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]
 
 
-def as_onnx(g: Graph, m: Node) -> Tensor:
+def as_onnx(g: Graph, m: Turning) -> Tensor:
     """The same as RotaryEmbedding."""
     heads, size, part = sizes_of(m)
     numbers: dict[str, Any] = {"num_heads": heads if m.x.rank == 3 else None}
@@ -94,7 +89,7 @@ def as_onnx(g: Graph, m: Node) -> Tensor:
     return g.rotary_embedding(m.x, *inputs, interleaved=m.attributes.get("interleaved", 0), **numbers)
 
 
-def in_parts(g: Graph, m: Node) -> Tensor:
+def in_parts(g: Graph, m: Turning) -> Tensor:
     """The same in primitives."""
     heads, size, part = sizes_of(m)
     x, is_pairs = m.x, m.attributes.get("interleaved", 0)

@@ -59,9 +59,9 @@ class Scores(Conditioned):
 class Core(Scores):
     """softmax(scale · q·kᵀ + mask)·v in parts, for several heads, for one that has no axis, or for heads of windows."""
 
-    q: Tensor = dims("batch heads rows columns", "batch rows _", "batch _ _ rows _")
-    kt: Tensor = dims("batch groups _ keys", "batch _ keys", "batch _ _ _ keys")
-    v: Tensor = dims("batch others _ width", "batch _ _", "batch _ _ _ _")
+    q: Tensor = dims("batch heads rows columns", "batch rows _", "batch windows parts rows _")
+    kt: Tensor = dims("batch groups _ keys", "batch _ keys", "batch windows parts _ keys")
+    v: Tensor = dims("batch others _ width", "batch _ _", "batch windows parts _ _")
     heads: int = 1
     groups: Any = 1
     others: Any = 1

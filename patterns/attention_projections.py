@@ -77,7 +77,6 @@ def whole(g: Graph, m: Layer, made: Sequence[Projection], sizes: Sequence[int]) 
     for part in (m.q, m.k, m.v):
         is_split = part.heads in (None, heads) and part.batch in (None, m.batch)
         require(is_split, "queries, keys or values are not split into the attention's heads")
-    require(m.mask is None or m.mask.rank == 4, "the mask has other axes than batch, head, row, column")
     require(sizes[0] == sizes[1], "queries and keys have different numbers of columns")
     require(all(size % heads == 0 for size in sizes), "the columns cannot be shared among the heads")
     if sizes[2] != sizes[0]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.11 and newer
 
@@ -15,13 +15,14 @@ class Scores(Captures):
 
     q: Tensor
     kt: Tensor
-    to_places: Tensor
-    to_queries: Tensor
+    to_places: Tensor = dims("_ _ positions")
+    to_queries: Tensor = dims("_ _ positions")
     places: Tensor
     others: Tensor
     content: float
     first: float
     second: float
+    positions: int
 
 
 def looked_up(g: Graph, table: Tensor, places: Tensor) -> Tensor:
@@ -56,18 +57,15 @@ def disentangled_attention(g: Graph, m: Scores) -> Any:
     TensorRT: version 2 of the plugin came with 10.11; TensorRT-RTX has it not.  Named before the group `tensorrt`,
     whose clean-up moves the number from the keys.
     """
-    require(m.to_places.rank == m.to_queries.rank == 3, "the tables have no batch of three axes")
-    positions, others = m.to_places.shape[-1], m.to_queries.shape[-1]
-    require(positions == others, "the two tables are not alike")
-    require(isinstance(positions, int) and positions % 2 == 0 and positions >= 8, "there is no span of positions")
+    require(m.positions % 2 == 0 and m.positions >= 8, "there is no span of positions")
     near = isclose(m.content, m.first, rel_tol=1e-3) and isclose(m.first, m.second, rel_tol=1e-3)
     require(near, "the three parts are multiplied by different numbers")
     require(m.places.is_constant and m.others.is_constant, "the places are no constants: fix the length (--dim)")
-    wanted = buckets(m.places.values.shape[-1], positions // 2)
+    wanted = buckets(m.places.values.shape[-1], m.positions // 2)
     pairs = (m.places, wanted), (m.others, wanted.T)
     is_so = all(np.array_equal(np.broadcast_to(places, one.shape), one.values) for one, places in pairs)
     require(is_so, "the places are not those that the plugin looks up: buckets of half the span, up to its double")
-    settings: dict[str, Any] = {"span": positions // 2, "factor": m.content}
+    settings: dict[str, Any] = {"span": m.positions // 2, "factor": m.content}
     return g.op(
         "trt.plugins::DisentangledAttention_TRT", g.matmul(m.q, m.kt), m.to_places, m.to_queries, **settings, **VERSION
     )

@@ -26,8 +26,7 @@ class InWindows(Conditioned):
 
 def of_windows(g: Graph, m: InWindows) -> Tensor:
     """softmax(scale · q·kᵀ + mask)·v for [batch, window, head, row, column]."""
-    product = g.matmul(m.q, m.kt)
-    cold = g.any_of(g.mul(product, m.scale), product)
+    cold = g.optional(g.mul(g.matmul(m.q, m.kt), m.scale))
     biased = g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask), cold)
     return g.matmul(g.softmax(g.any_of(chosen(g, m, biased, m.low), biased), axis=-1), m.v)
 

@@ -4,7 +4,7 @@ from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from ._rotary import Neighbours, NeighboursAsHalves, Rotary, by_formulas, by_matrices, by_tables
-from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
+from ._rotary_nodes import Turning, as_onnx, in_parts, of_onnx, of_runtime
 from ._rotary_written import runtimes, standard, turned
 
 
@@ -40,10 +40,10 @@ def rotary_embedding(g: Graph, m: Captures) -> Tensor:
 
 @rotary_embedding.on("onnx", opset=23, patterns=[of_onnx])
 def _(g: Graph, m: Captures) -> Tensor:
-    return turned(g, m, standard) if isinstance(m, Rotary) else as_onnx(g, cast(Node, m))
+    return turned(g, m, standard) if isinstance(m, Rotary) else as_onnx(g, cast(Turning, m))
 
 
 @rotary_embedding.on("decomposed")
 def _(g: Graph, m: Captures) -> Tensor:
     require(not isinstance(m, Rotary), "it is in parts already")
-    return in_parts(g, cast(Node, m))
+    return in_parts(g, cast(Turning, m))

@@ -18,12 +18,11 @@ def swapped(g: Graph, x: Tensor) -> Tensor:
 class Stacked(Captures):
     """Parts of the columns of x, in an axis of their own, which is moved to the front; and which of them is taken."""
 
-    x: Tensor = dims("rows batch columns")
+    x: Tensor = dims("rows batch count*size")
     lifted: Tensor = dims("1 rows batch count size")
-    index: Constant
+    index: Constant = dims("")
     count: int
     size: int
-    columns: int
 
 
 def part_of_stack(g: Graph, m: Stacked) -> Tensor:
@@ -41,7 +40,6 @@ def stacked_projection(g: Graph, m: Stacked) -> Tensor:
     What: a projection that is reshaped to [rows, batch, parts, columns], and taken apart by Gather behind a transpose.
     Numerics: none.
     """
-    require(m.columns == m.count * m.size and m.index.rank == 0, "what is taken is no part of the columns")
     return g.cut(m.x, m.count, -1)[int(m.index.values) % m.count]
 
 

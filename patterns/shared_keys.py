@@ -41,7 +41,7 @@ def attended(g: Graph, m: Shared, kt: Tensor) -> Tensor:
     return g.matmul(g.optional(g.cast(g.softmax(hidden, axis=-1), to=m.narrow)), m.v)
 
 
-@rule(patterns=[by_groups], target={"ort": 1, "onnx": 23})
+@rule(patterns=[by_groups], target={"ort": 1, "onnx": 23}, dtypes=["float32", "float16"])
 def shared_keys(g: Graph, m: Shared) -> Tensor:
     """Give each head of queries its keys and values, so that an attention is found, which takes copies as groups.
 
@@ -51,7 +51,6 @@ def shared_keys(g: Graph, m: Shared) -> Tensor:
     """
     heads = m.groups * m.copies
     require(m.copies > 1, "there is one head of queries in each group")
-    require(m.q.dtype in ("float32", "float16"), "no attention of groups takes its dtype")
     rows, mask = g.size_of(m.q, 3), m.mask
     if mask is not None:
         require(mask.shape is not None and set(mask.shape[-4:-2]) <= {1}, "the mask differs from head to head")

@@ -1,16 +1,14 @@
 """Transposes that move nothing but axes of one element, beside a Reshape that adds or takes these."""
 
-from typing import Any
-
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 
 class Turned(Captures):
     """x, that with its axes in another order by perm or the shape before it (middle), and y, what is made of it."""
 
-    x: Tensor
+    x: Tensor = dims("...")
     middle: Tensor
-    y: Tensor | Any = None
+    y: Tensor = dims("...")
     perm: list[int]
 
 
@@ -35,7 +33,6 @@ def turned_ones(g: Graph, m: Turned) -> Tensor:
     What: the one head of keys and values of multi-query attention, which is moved as several would be.
     Numerics: none.
     """
-    require(m.x.shape is not None and m.y.shape is not None, "a shape is unknown")
     less, more = sorted((m.x, m.y), key=lambda x: x.rank)
     turned = m.x if m.middle.rank == m.x.rank else m.middle
     require(more.rank == len(m.perm) > less.rank, "no axis is added or taken")

@@ -305,7 +305,7 @@ class Captures:
             layout = next((layout for layout in said.layouts if _fits(layout, len(shape))), None)
             if layout is None:
                 raise Refused(f"{name} has {len(shape)} axes where {said} are wanted")
-            place = next((place for place, axis in enumerate(layout) if _are_some(axis)), None)
+            place = _some(layout)
             if place is not None:
                 behind, some = len(shape) - (len(layout) - place - 1), layout[place].removeprefix(SOME_AXES)
                 layout = (*layout[:place], ANY_SIZE if some == ANY_AXES else some, *layout[place + 1 :])
@@ -317,8 +317,14 @@ def _are_some(axis: str) -> bool:
     return axis == ANY_AXES or axis.startswith(SOME_AXES)
 
 
+@lru_cache(maxsize=1024)
+def _some(layout: tuple[str, ...]) -> int | None:
+    """Where a layout has any number of axes."""
+    return next((place for place, axis in enumerate(layout) if _are_some(axis)), None)
+
+
 def _fits(layout: tuple[str, ...], rank: int) -> bool:
-    return len(layout) - 1 <= rank if any(map(_are_some, layout)) else len(layout) == rank
+    return len(layout) == rank if _some(layout) is None else len(layout) - 1 <= rank
 
 
 def _no_field(record: type[Captures], name: str) -> AttributeError:

@@ -159,7 +159,7 @@ SPARES = [
          model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, 2, 4"), output="float[b, 2, 4, s, 6]")),
     Case(attention, "heads of windows, with a mask", why="are masked",
          model=graph(MASKED, WINDOWS.replace("float[b, 1, s, t] m", "float[b, 9, 1, 7, 5] m"), output=WINDOWED)),
-    Case(attention, "other windows of values", why="have different windows",
+    Case(attention, "other windows of values", why="the windows of v is 1",
          model=graph(f"{SCORES} {END}", WINDOWS.replace("[b, 9, 4, 5, 6]", "[b, 1, 4, 5, 6]"), output=WINDOWED)),
     Case(attention, "a free number of heads", why="the heads of q is h, no fixed number",
          model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, h"), output="float[b, h, s, 6]")),

@@ -38,7 +38,7 @@ SPARES = [
     Case(shared_keys, "one head in each group", why="one head of queries", model=graph(
         f"{SCORES} {END}", HEAD.replace("[b, 2, 3,", "[b, 2, 1,"), "float[b, 2, 1, s, 8] y")),
     Case(shared_keys, "doubles", graph(f"{SCORES} {END}", HEAD.replace("float", "double"), "double[b, 2, 3, s, 8] y",
-                                       "double scale = {0.25}"), why="takes its dtype"),
+                                       "double scale = {0.25}"), why="it is for float32 or float16 alone"),
     Case(shared_keys, "an opset without Attention", graph(f"{SCORES} {END}"), target="onnx", why="opset 23"),
     Case(shared_keys, "no softmax", graph(f"{SCORES} y = MatMul(c, v)"), why="Softmax"),
 ]
