@@ -36,7 +36,6 @@ class Merged(Captures):
     wide: int | Any = None
     narrow: int | Any = None
     y: Tensor | None = dims("*batch _ _", default=None)
-    batch: Any
 
 
 def parted(g: Graph, x: Tensor, ahead: Sequence[Any]) -> Tensor:

@@ -17,7 +17,6 @@ class Heads(Captures):
     spread: Tensor | Any = dims("batch copies rows columns", default=None)
     joined: Tensor | Any = dims("batch rows heads*columns", default=None)
     heads: int
-    columns: Any
     copies: int = 0
 
     @property
@@ -31,8 +30,6 @@ class Cache(Heads):
 
     past: Tensor = dims("_ heads before columns")
     new: Tensor = dims("batch heads after columns")
-    before: Any
-    after: Any
     columns: int
 
 

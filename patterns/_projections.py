@@ -48,9 +48,6 @@ class Layer(Captures):
     mask: Tensor | Any = dims("_ _ _ _", default=None)
     bias: Tensor | Any = None
     attributes: dict[str, Any]
-    batch: Any
-    rows: Any
-    inner: Any
 
 
 class OneProjection(Layer):

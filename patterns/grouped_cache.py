@@ -14,9 +14,6 @@ class Capped(Scores, Caches):
     """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are behind a past."""
 
     q: Tensor = dims("batch readers rows columns")
-    readers: Any
-    rows: Any
-    columns: Any
 
 
 def capped(g: Graph, m: Capped) -> tuple[Tensor, ...]:

@@ -1,7 +1,5 @@
 """Products of matrices in one batch, of which what is made of it knows two axes: a batch and its heads."""
 
-from typing import Any
-
 from surgeon import Captures, Graph, Tensor, dims, rule
 from ._batches import parted, with_one_batch
 from ._conditions import Weights, weights
@@ -14,8 +12,6 @@ class Scores(Captures):
     b: Tensor = dims("batch*heads _ columns")
     scale: float | None = None
     y: Tensor = dims("batch heads rows columns")
-    batch: Any
-    heads: Any
 
 
 class Values(Weights):
@@ -24,8 +20,6 @@ class Values(Weights):
     weights: Tensor = dims("batch heads rows keys")
     merged: Tensor = dims("batch*heads rows keys")
     values: Tensor = dims("batch*heads keys _")
-    batch: Any
-    heads: Any
 
 
 def product(g: Graph, m: Scores) -> Tensor:

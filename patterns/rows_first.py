@@ -3,8 +3,6 @@
 Rows and batch change places at the end of each of them, so that what reads them finds a batch, and transposes meet.
 """
 
-from typing import Any
-
 from surgeon import Captures, Constant, Graph, Tensor, dims, require, rule
 
 SWAPPED = [1, 0, 2]  # rows before the batch, and back
@@ -50,7 +48,6 @@ class Heads(Captures):
     one: Tensor = dims("rows _ size")
     y: Tensor = dims("batch heads _ _")
     perm: list[int]
-    rows: Any
     heads: int
     size: int
 

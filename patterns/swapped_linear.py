@@ -17,7 +17,6 @@ class Linear(Captures):
     flat: Tensor | Any = dims("_ inner", default=None)
     made: Tensor = dims("_ _ _")
     turned: int = 0
-    inner: Any
 
 
 def before_swap(g: Graph, m: Linear) -> Tensor:

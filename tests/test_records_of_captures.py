@@ -407,7 +407,6 @@ def test_what_is_not_there_is_told_where_nothing_stands_for_it():
 class Rows(Captures):
     x: Tensor = dims("*ahead columns")
     y: Tensor = dims("*ahead _")
-    ahead: tuple[int, ...]
 
 
 def summed(g: Graph, m: Rows) -> Tensor:

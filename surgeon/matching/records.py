@@ -78,8 +78,8 @@ class Captures:
     A subclass lists captures as a pattern's parameters would (`x: Tensor`, `w: Constant`, `alpha: float`, `axes:
     list[int]`, `bias: Tensor | None = None`), `others: tuple[Tensor, ...]` for all further inputs, and `attributes:
     dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits
-    does not bind it.  `dims` names the axes of a tensor; a field of the name of an axis is its size: annotated as int
-    it must be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the
+    does not bind it.  `dims` names the axes of a tensor, and sizes go by these names; one that is a field of type int
+    must be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the
     names `q_...`, with axes of its own; of those that begin with a dot it has one size with the others.
 
     In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
@@ -226,12 +226,12 @@ class Captures:
         if name in self._parts:
             part = self.__dict__[name] = self._parts[name](self._match, f"{self._prefix}{name}_")
             return part
-        field = self._fields.get(name)
-        if field is None:
-            raise _no_field(type(self), name)
+        field = self._fields.get(name, Parameter(name, Any))
         if name in self._axes:
             self.__dict__.update(self._sizes())
             value = self.__dict__.get(name, field.default)
+        elif name not in self._fields:
+            raise _no_field(type(self), name)
         else:
             value = self._found(name, field.default)
         if value is NONE:
