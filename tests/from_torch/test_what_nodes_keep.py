@@ -413,8 +413,10 @@ def test_more_output_names_than_outputs_are_told():
         export(lambda x: x + 1, "x", (X,), "dynamo", output_names=["a", "b"])
 
 
-def test_a_module_that_cannot_run_is_told_in_one_sentence(capfd):
-    """torch's log said the same in forty lines."""
+def test_a_module_that_cannot_run_is_told_in_one_sentence(capfd, request):
+    """torch's log said the same in forty lines, and an export by torch itself leaves it on."""
+    torch._C._jit_set_onnx_log_enabled(True)
+    request.addfinalizer(lambda: torch._C._jit_set_onnx_log_enabled(False))
     with pytest.raises(ExportError, match="broadcast"):
         export(lambda x, y: x + y, "x y", (X, torch.ones(7)), "dynamo")
     with pytest.raises(ExportError):
