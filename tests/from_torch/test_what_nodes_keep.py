@@ -55,7 +55,7 @@ LIBRARY = torch.library.Library("kept", "FRAGMENT")
 for schema, run in (
     ("counted(Dict(str,int) d, Tensor x) -> Tensor", lambda d, x: x + len(d)),
     ("turned(Tensor x, complex c=1.0) -> Tensor", lambda x, c=1.0: x * c),
-    ("stretched(Tensor x, Scalar c) -> Tensor", lambda x, c: x * c),
+    ("spread(Tensor x, Scalar c) -> Tensor", lambda x, c: x * c),
 ):
     LIBRARY.define(schema)
     LIBRARY.impl(schema.partition("(")[0], run, "CompositeExplicitAutograd")
@@ -116,7 +116,7 @@ def test_a_tensor_that_is_none_needs_no_default_where_sizes_are_free():
     [
         ("counted", lambda x: torch.ops.kept.counted({"a": 1}, x), r"'d' of kept::counted is of type Dict\(str, int\)"),
         ("turned", lambda x: torch.ops.kept.turned(x, 2j).real, "'c' of kept::turned is of type complex"),
-        ("stretched", lambda x: torch.ops.kept.stretched(x, 1e300), r"'c' of kept::stretched is 1e\+300, and an attribute"),
+        ("spread", lambda x: torch.ops.kept.spread(x, 1e300), r"'c' of kept::spread is 1e\+300, and an attribute"),
     ],
     ids=["dict", "complex", "huge"],
 )
