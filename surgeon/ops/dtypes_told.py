@@ -86,5 +86,7 @@ ROOTS = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))
 """Those that make much of what is close to zero."""
 STEEP = frozenset(("Reciprocal", "Log"))
 """Those of them that do so at once, where of a root only a division does."""
+POWERS: Mapping[str, float | None] = MappingProxyType({"Pow": None, "Reciprocal": -1.0, "Sqrt": 0.5})
+"""The powers that these raise to; None: what the second input says."""
 BOUNDING: Mapping[str, Slots] = MappingProxyType({"Clip": (1, 2), "Max": (0, 1, 2, 3), "Min": (0, 1, 2, 3)})
 """Slots of bounds: one beyond all numbers of a dtype bounds nothing there."""

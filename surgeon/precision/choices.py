@@ -153,7 +153,8 @@ def _by_schema(
         return _pinned(ports, "an attribute of the function's call says its dtype")
     if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
         return _pinned(ports, _UNTOLD)
-    exact = facts.exact or facts.compares or facts.truths or facts.reduces == "pick" or bool(facts.moves)
+    chooses = facts.compares or facts.truths or facts.places or facts.reduces == "pick"
+    exact = facts.exact or chooses or bool(facts.moves)
     return Ports(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
 
 

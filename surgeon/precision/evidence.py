@@ -15,6 +15,7 @@ from surgeon.precision.cut import SOURCE
 from surgeon.precision.fills import Fills
 from surgeon.precision.formulas import Formulas
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
+from surgeon.precision.guards import Guards
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.wiring import STORED, Typed, Wiring
 from surgeon.shapes.facts import BOOL, WHOLE
@@ -48,6 +49,8 @@ class Evidence:
         if not wiring.change.narrows:
             return
         self._stored()
+        for node, reason in Guards(wiring, fills.small).found.items():
+            self._keep(node, "weight", reason)
         for (scope, name), wire in wiring.wires.items():
             noted = ranges.get((scope.address, name))
             if noted is not None:

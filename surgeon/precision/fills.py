@@ -47,7 +47,8 @@ class Fills:
     """What is beyond the new dtype among small stored values, and among what only a softmax ever sees.
 
     saturate: have all saturate that does not fit.  found: by stored tensor, the bounds that it saturates at.  unfit:
-    stored tensors that must keep the old dtype, with the reason.  clamped: of those that saturate instead, a sentence.
+    stored tensors that must keep the old dtype, with the reason; small: of those that lose their digits, the least
+    number.  clamped: of those that saturate instead, a sentence.
     """
 
     def __init__(self, wiring: Wiring, *, saturate: bool) -> None:
@@ -57,6 +58,7 @@ class Fills:
         self.found: dict[Key, tuple[float, float]] = {}
         self.unfit: dict[Key, str] = {}
         self.clamped: dict[Key, str] = {}
+        self.small: dict[Key, float] = {}
         if not (wiring.change.narrows or wiring.change.is_whole):
             return
         for key, wire in wiring.wires.items():
@@ -117,6 +119,8 @@ class Fills:
             least = float(np.abs(finite[finite != 0]).min())
             held_here = f"{wire.name!r} holds {least:.3g}"
             self._misfits(key, f"{held_here}, of which {self._named} keeps too little", "is rounded")
+            if key in self.unfit:
+                self.small[key] = least
 
     def _misfits(self, key: Key, reason: str, clamped: str) -> None:
         if self._saturate:

@@ -1,0 +1,74 @@
+"""Small numbers that keep a divisor from zero: what divides stays float32 where float16 would have zero there."""
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from tests.half_models import converted, model
+
+WEIGHTS = """<int64[1] last = {-1}, float tiny = {0.000000000001}, float eps = {0.00000001}, float less = {1e-20},
+    float micro = {0.000001}, float two = {2}, float half = {-0.5}>"""
+KEPT = {
+    "a norm that is bounded": ("n = ReduceL2(x, last) c = Clip(n, tiny) y = Div(x, c)", {"Clip", "Div"}),
+    "and repeated": (
+        "n = ReduceL2(x, last) c = Max(n, tiny) s = Shape(x) e = Expand(c, s) y = Div(x, e)",
+        {"Max", "Expand", "Div"},
+    ),
+    "a sum with a little more": ("a = Abs(x) n = ReduceSum(a, last) c = Add(n, eps) y = Div(x, c)", {"Add", "Div"}),
+    "its reciprocal": (
+        "a = Abs(x) n = ReduceSum(a, last) c = Add(eps, n) r = Reciprocal(c) y = Mul(x, r)",
+        {"Add", "Reciprocal", "Mul"},
+    ),
+    "a root": (
+        "a = Abs(x) n = ReduceSum(a, last) c = Add(n, less) r = Sqrt(c) y = Div(x, r)",
+        {"Add", "Sqrt", "Div"},
+    ),
+    "one through it": (
+        "a = Abs(x) n = ReduceSum(a, last) c = Add(n, tiny) r = Pow(c, half) y = Mul(x, r)",
+        {"Add", "Pow", "Mul"},
+    ),
+    "two norms": (
+        "n = ReduceL2(x, last) c = Clip(n, eps) d = Mul(c, c) y = Div(x, d)",
+        {"Clip", "Mul", "Div"},
+    ),
+    "a logarithm": ("a = Abs(x) c = Clip(a, tiny) l = Log(c) y = Mul(l, x)", {"Clip", "Log"}),
+}
+SPARED = {
+    "a root of it is no zero": (
+        "a = Abs(x) n = ReduceSum(a, last) c = Add(n, micro) r = Sqrt(c) y = Div(x, r)",
+        {"Add"},
+    ),
+    "nothing divides": ("n = Mul(x, x) c = Add(n, tiny) t = Tanh(c) y = Mul(t, x)", {"Add"}),
+    "it is divided": ("a = Abs(x) c = Add(a, tiny) y = Div(c, two)", {"Add"}),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_divides_is_kept_with_what_guards_it(case):
+    body, ops = KEPT[case]
+    made = model(body, weights=WEIGHTS)
+    result, report = converted(made)
+    assert report.outcome == "proved"
+    assert {item.op for item in report.kept} == ops
+    x = np.array([[0, 0, 0, 0], [1, 2, 3, 4]], np.float32)  # as a GPU has it, with a rounding at each node
+    want, got = (ReferenceEvaluator(one).run(None, {"x": x})[0] for one in (made, result))
+    assert np.allclose(want, got, rtol=2e-3, atol=0)
+
+
+@pytest.mark.parametrize("case", SPARED)
+def test_what_needs_no_guard_is_not(case):
+    body, ops = SPARED[case]
+    _, report = converted(model(body, weights=WEIGHTS))
+    assert {item.op for item in report.kept} == ops
+
+
+def test_bfloat16_holds_such_numbers():
+    body, _ = KEPT["its reciprocal"]
+    _, report = converted(model(body, weights=WEIGHTS), to="bfloat16", max_error=0.05)
+    assert not report.kept
+
+
+def test_an_argmax_rounds_nothing_and_is_of_what_it_reads():
+    made = model("s = Softmax(x) y = ArgMax(s)", "(float[N, 4] x) => (int64[M, 4] y)")
+    _, report = converted(made, keep=["op:Softmax", "auto"])
+    assert (report.converted, report.casts, report.outcome) == (0, 0, "unchanged")
