@@ -342,3 +342,15 @@ def test_norms_that_are_one_op_are_not_sensitive():
     body = "a = Mul(x, c) b = LayerNormalization<axis = -1>(a, s) y = Tanh(b)"
     _, report = converted(model(body, weights="<float c = {200.0}, float[4] s = {1, 1, 1, 1}>"))
     assert (report.outcome, list(report.kept)) == ("proved", [])
+
+
+def test_an_angle_that_follows_an_input_of_floats_is_kept():
+    """As the time of a diffusion model, which is a thousand where made inputs are one."""
+    weights = "<float[1, 4] rates = {1.0, 0.1, 0.01, 0.001}, int64[1] ax = {1}>"
+    body = "u = Unsqueeze(t, ax) a = Mul(u, rates) y = Sin(a)"
+    made = model(body, "(float[N] t) => (float[N, 4] y)", weights=weights)
+    _, report = converted(made)
+    assert {item.op for item in report.kept} == {"Unsqueeze", "Mul", "Sin"}
+    made = model("h = Tanh(x) a = Mul(h, rates) y = Sin(a)", weights=weights)
+    _, report = converted(made)
+    assert not report.kept

@@ -17,6 +17,7 @@ from surgeon.precision.formulas import Formulas
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
 from surgeon.precision.guards import Guards
 from surgeon.precision.keeping import Place, place_of
+from surgeon.precision.totals import Totals
 from surgeon.precision.wiring import STORED, Typed, Wiring
 from surgeon.shapes.facts import BOOL, WHOLE
 
@@ -57,6 +58,8 @@ class Evidence:
                 self._look_at(wire, noted)
         for node, reason in Counting(wiring).reasons(self._named):
             self._keep(node, "range", reason)
+        for node, reason in Totals(wiring, dims).found.items():
+            self._keep(node, "sum", reason)
         self._formulas = Formulas(wiring, dims)
         unseen = set(self._unseen())
         for node in wiring.nodes():
@@ -177,14 +180,18 @@ class Evidence:
                 waiting += [(node.scope, node.inputs[place]) for place in ports.takes]
 
     def _counted(self, scope: Scope, name: str) -> list[Node]:
-        """The nodes that make a tensor of integers from outside, as of places in a text; none where it is of none.
+        """The nodes that make a tensor of numbers from outside, as of places in a text; none where it is of none.
 
-        However small those are that were seen, others are as large as a text is long.
+        They are integers, or an input of floats itself, as a time is.  However small those are that were seen, others
+        are as large as a text is long.
         """
         found: dict[Node, None] = {}
+        main = self._wiring.index.main
         waiting, is_counted = [name], False
         while waiting and len(found) < _MOST:
-            node = scope.producers.get(waiting.pop())
+            given = waiting.pop()
+            node = scope.producers.get(given)
+            is_counted |= scope.home(given) is main and given in main.inputs and given not in main.initializers
             if node is None or node in found:
                 continue
             facts = record(node.op)

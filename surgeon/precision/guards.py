@@ -1,10 +1,11 @@
 """Small numbers that keep a divisor or a logarithm from zero, and are zero in half precision.
 
-A norm that is at least 1e-12 divides a row of zeros into zeros.  The bound itself is kept in the old dtype, but where a
-division behind it reads what it makes in float16, that is zero, and a row of zeros is no number; no made input shows it.
+A norm that is at least 1e-12 divides a row of zeros into zeros.  The bound itself is kept in the old dtype, but where
+a division behind it reads what it makes in float16, that is zero, and a row of zeros is no number; no made input has
+one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -57,12 +58,16 @@ class Guards:
                     if power is not None:
                         yield from behind
                         waiting.append(([first, *behind], least**power))
-                    elif reader.op in LOGARITHMS or any(at in facts.divisors for at in places):
-                        yield from behind
-                    elif facts.family == "product" and least > 1:  # zeros by what is infinite
+                    elif self._fails(reader, places, least):
                         yield from behind
                     elif facts.family == "product" or any(at in facts.carried for at in places):
                         waiting.append(([first, *behind], least))
+
+    def _fails(self, node: Node, places: Collection[int], least: float) -> bool:
+        """Whether a node makes no number of what is lost: of zero as a divisor, of zeros by what is infinite."""
+        facts = record(node.op)
+        is_scaled = facts.family == "product" and least > 1
+        return is_scaled or node.op in LOGARITHMS or any(place in facts.divisors for place in places)
 
     def _is_lost(self, number: float) -> bool:
         made = float(recast(np.array(number), self._wiring.change.new))
