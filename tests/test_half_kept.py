@@ -344,6 +344,17 @@ def test_norms_that_are_one_op_are_not_sensitive():
     assert (report.outcome, list(report.kept)) == ("proved", [])
 
 
+@pytest.mark.parametrize("counts", ["t = Range(zero, most, one)", "t = CumSum(v, start)"])
+def test_an_angle_that_follows_a_range_or_a_running_sum_is_kept(counts):
+    """As exporters write positions that are floats from the start, and vocoders a phase."""
+    weights = """<float[1, 4] rates = {1, 0.1, 0.01, 0.001}, int64[1] ax = {1}, int64 start = {0}, float zero = {0},
+        float one = {1}>"""
+    body = f"most = Cast<to = 1>(n) v = Tanh(x) {counts} u = Unsqueeze(t, ax) a = Mul(u, rates) y = Cos(a)"
+    made = model(body, "(int64 n, float[N] x) => (float[M, 4] y)", weights=weights)
+    _, report = converted(made)
+    assert {"Unsqueeze", "Mul", "Cos"} <= {item.op for item in report.kept}
+
+
 def test_an_angle_that_follows_an_input_of_floats_is_kept():
     """As the time of a diffusion model, which is a thousand where made inputs are one."""
     weights = "<float[1, 4] rates = {1.0, 0.1, 0.01, 0.001}, int64[1] ax = {1}>"

@@ -5,6 +5,7 @@ import onnx
 import pytest
 
 import surgeon
+from surgeon.errors import CheckFailed
 from surgeon.precision.choices import Retyping
 from surgeon.precision.nearness import Nearness
 from surgeon.telling.conversions import outcome_words
@@ -159,3 +160,9 @@ def test_a_model_whose_float32_rounds_nothing_is_not_told_to_have_none():
     made = model("y = Greater(x, k)", "(float[N, 4] x) => (bool[N, 4] y)", weights="<float k = {0.5}>")
     _, report = converted(made)
     assert (report.outcome, outcome_words(report)) == ("unchanged", "nothing in it rounds float32")
+
+
+def test_an_output_beyond_half_precision_tells_to_keep_its_dtype():
+    made = model("a = Mul(x, big) y = Relu(a)", weights="<float big = {60000}>")
+    with pytest.raises(CheckFailed, match=r"output 'y' reaches [\d,.]+, and float16 ends at 65,504; .* \(--io keep\)"):
+        converted(made, io="convert")

@@ -140,6 +140,20 @@ def test_what_tensors_share_in_a_data_file_is_converted_once(tmp_path):
             assert (tmp_path / "out.onnx.data").stat().st_size == 2 * 64 * 64
 
 
+def test_data_files_that_are_put_into_the_model_are_those_of_the_new_dtype(tmp_path):
+    """Whatever lies by the original under the name that their own file would have."""
+    made = model("a = MatMul(x, w) y = Tanh(a)", WIDE)
+    made.graph.initializer.append(tensor(weight(2.0)))
+    path, out = tmp_path / "m.onnx", tmp_path / "out" / "half.onnx"
+    onnx.save(made, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    out.parent.mkdir()
+    (tmp_path / "half.onnx.data").write_bytes(bytes(2 * 64 * 64))
+    surgeon.convert(path, output=out, external_data="inline")
+    assert [item.name for item in out.parent.iterdir()] == ["half.onnx"]
+    (held,) = onnx.load(out, load_external_data=False).graph.initializer
+    assert np.array_equal(numpy_helper.to_array(held), weight(2.0).astype(np.float16))
+
+
 def test_the_roundings_of_large_weights_count_where_nothing_runs_the_model(tmp_path):
     """Numbers just below the middle between 1 and the next of bfloat16: each loses as much as one can, all alike."""
     made = model("y = MatMul(x, w)", "(float[N, 256] x) => (float[N, 8] y)")

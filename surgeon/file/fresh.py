@@ -76,6 +76,11 @@ class NewData:
         self.size = start + size
         return start
 
+    def part(self, start: int) -> bytes | FileSpan:
+        """The data that begin at an offset in the file, as they are to be there."""
+        data = dict(self._parts)[start]
+        return data.raw_data if isinstance(data, onnx.TensorProto) else data
+
     def refer(self, tensor: onnx.TensorProto, start: int, size: int) -> None:
         """Have a tensor name its data in the file."""
         for key, value in (("location", self.location), ("offset", start), ("length", size)):

@@ -90,6 +90,7 @@ def save(
             others = {} if patch is None else patch.files
             if external_data == "inline" and (model.external_tensors or others):
                 source, pieces = _inlined(model, patch)
+                fresh = None
             else:
                 source, pieces = model.data, patch.pieces(fresh) if patch is not None else [(0, len(model.data))]
             if home is not None or pieces != [(0, len(source))] or not _is_source(model, target):
@@ -307,7 +308,7 @@ def _folder(model: Model) -> Path:
 
 def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
     """The model, patched in memory first, with the data of its external tensors put where their entries were."""
-    others = {} if patch is None else patch.files
+    fresh, others = (None, {}) if patch is None else (patch.fresh, patch.files)
     if model.path is None and model.external_tensors:
         raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
     data = model.data if patch is None or patch.empty else patch.apply()
@@ -318,15 +319,19 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
         tensor = onnx.TensorProto.FromString(message.bytes())
         if tensor.data_location != external.EXTERNAL:
             continue
-        extent = external.extent_of(tensor)
-        path = others.get(extent.location) or external.resolve(_folder(model), extent.location)
-        external.check_extent(path, extent, tensor.name)
-        external.check_sum(path, extent, tensor.name)
+        extent, size = external.extent_of(tensor), raw_size(tensor)
+        if fresh is not None and extent.location == fresh.location:  # of a file that is not made
+            span = fresh.part(extent.offset)
+        else:
+            path = others.get(extent.location) or external.resolve(_folder(model), extent.location)
+            external.check_extent(path, extent, tensor.name)
+            external.check_sum(path, extent, tensor.name)
+            span = FileSpan(path, extent.offset, size)
         for number in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
             records = message.records(number)
             for start, end in zip(records.starts, records.ends, strict=True):
                 edits.cut(message.frame_at(start), start, end)
-        frame, size = message.frames[-1], raw_size(tensor)
+        frame = message.frames[-1]
         edits.insert(frame, frame.end, b"\x4a" + write_varint(size))
-        edits.insert(frame, frame.end, FileSpan(path, extent.offset, size))
+        edits.insert(frame, frame.end, span)
     return data, edits.pieces()

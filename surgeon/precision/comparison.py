@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from surgeon.errors import ModelFileError
+from surgeon.file.recasting import limits
 from surgeon.file.save import Written
 from surgeon.precision.building import Builder, Built, Keeping
 from surgeon.precision.gauging import Magnitudes, Tensor
@@ -61,8 +62,21 @@ class OutputComparison:
         if self._decides and not self._keeping.has("error") and self._lessen(built):
             return False
         hint = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
-        report.reason = refused or f"{self._moved(report.error)}: give {hint}a larger --max-error"
+        hint = self._too_large(built) or f"give {hint}a larger --max-error"
+        report.reason = refused or f"{self._moved(report.error)}: {hint}"
         return True
+
+    def _too_large(self, built: Built) -> str:
+        """What to do where an output itself is beyond the new dtype; empty where none is."""
+        change, main = built.plan.wiring.change, built.plan.wiring.index.main
+        high = limits(change.new)[1]
+        for name, dtype in built.writer.dtypes.items():
+            noted = self._ranges.get((main.address, name))
+            is_output = any(value.name == name for value in built.writer.draft.graph.output)
+            if dtype == change.new and is_output and noted is not None and noted.above > high:
+                told = f"output {name!r} reaches {noted.above:,.6g}, and {change.names[1]} ends at {high:,.6g}"
+                return f"{told}; have inputs and outputs keep their dtype (--io keep)"
+        return ""
 
     def _moved(self, error: float) -> str:
         """How far outputs moved that moved too far, and what is allowed, as a clause."""

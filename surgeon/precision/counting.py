@@ -15,6 +15,7 @@ from surgeon.file.values import dtype_of
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.dtypes_told import CHOOSING, STEPPING
 from surgeon.ops.records import record
+from surgeon.precision.totals import is_running
 from surgeon.precision.wiring import STORED, Key, Wiring
 from surgeon.shapes.facts import BOOL, WHOLE
 
@@ -104,8 +105,7 @@ class Counting:
             return self._whole(scope, node.inputs[0])
         if facts.spreads and facts.zeros and not facts.moves and any(not self._is_fixed(key) for _, key in read):
             return CountKind.WHOLE  # a range
-        is_running = facts.adds_up and facts.same and facts.axes is not None
-        return CountKind.MADE if is_running and read and not self._is_fixed(read[0][1]) else None
+        return CountKind.MADE if is_running(node) and read and not self._is_fixed(read[0][1]) else None
 
     def _whole(self, scope: Scope, name: str) -> CountKind | None:
         """What a Cast makes of integers; None of those that are fixed, and of sums of products."""

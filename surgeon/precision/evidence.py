@@ -17,7 +17,7 @@ from surgeon.precision.formulas import Formulas
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
 from surgeon.precision.guards import Guards
 from surgeon.precision.keeping import Place, place_of
-from surgeon.precision.totals import Totals
+from surgeon.precision.totals import Totals, is_running
 from surgeon.precision.wiring import STORED, Typed, Wiring
 from surgeon.shapes.facts import BOOL, WHOLE
 
@@ -182,8 +182,8 @@ class Evidence:
     def _counted(self, scope: Scope, name: str) -> list[Node]:
         """The nodes that make a tensor of numbers from outside, as of places in a text; none where it is of none.
 
-        They are integers, or an input of floats itself, as a time is.  However small those are that were seen, others
-        are as large as a text is long.
+        They are integers, an input of floats itself, as a time is, a range or a running sum.  However small those are
+        that were seen, others are as large as a text is long.
         """
         found: dict[Node, None] = {}
         main = self._wiring.index.main
@@ -195,7 +195,7 @@ class Evidence:
             if node is None or node in found:
                 continue
             facts = record(node.op)
-            if facts.retypes and self._is_place(scope, node.inputs[0]):
+            if _counts(node) or (facts.retypes and self._is_place(scope, node.inputs[0])):
                 is_counted = True
                 found[node] = None
             elif facts.retypes or facts.family or facts.moves or facts.product in ("matrices", "equation"):
@@ -234,6 +234,12 @@ class Evidence:
 
     def _only_maker(self, scope: Scope, name: str) -> Node | None:
         return scope.producers.get(name)
+
+
+def _counts(node: Node) -> bool:
+    """Whether a node makes a range, or a running sum."""
+    facts = record(node.op)
+    return bool(facts.spreads and facts.zeros and not facts.moves) or is_running(node)
 
 
 def _squares(node: Node) -> bool:

@@ -33,15 +33,16 @@ class Totals:
         if wiring.change.new not in HALVES:
             return
         for node in wiring.nodes():
-            facts = record(node.op)
-            if facts.adds_up and facts.same and facts.axes is not None:
-                self._running(node, facts.axes.slot)
+            if is_running(node):
+                self._running(node)
         for body in wiring.scopes:
             if body.owner is not None:
                 self._states(body, body.owner)
 
-    def _running(self, node: Node, slot: int) -> None:
-        axis = self._wiring.index.constants.scalar(node.scope, node.inputs[slot])
+    def _running(self, node: Node) -> None:
+        axes = record(node.op).axes
+        assert axes is not None
+        axis = self._wiring.index.constants.scalar(node.scope, node.inputs[axes.slot])
         many = self._many(node.scope, node.inputs[0], None if axis is None else int(axis[0]))
         if many:
             self.found[node] = f"a running sum over {many}, {self._ends}"
@@ -97,3 +98,9 @@ class Totals:
             facts = record(node.op)
             places = range(len(node.inputs)) if facts.family == "sum" else facts.carried
             waiting += [(text, (*path, node)) for at, text in enumerate(node.inputs) if text and at in places]
+
+
+def is_running(node: Node) -> bool:
+    """Whether a node makes a running sum."""
+    facts = record(node.op)
+    return facts.adds_up and facts.same and facts.axes is not None
