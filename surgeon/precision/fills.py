@@ -65,6 +65,8 @@ class Fills:
             tensor = held(wire) if wire.uses else None
             if tensor is not None:
                 self._look_at(key, wire, tensor)
+            elif wire.uses and wiring.change.narrows:
+                self._look_at_computed(key, wire)
 
     def only_masks(self, wire: Typed) -> bool:
         """Whether what is very low in a tensor is only ever seen by a softmax, or by a bound."""
@@ -113,6 +115,23 @@ class Fills:
                 most = float(np.abs(finite).max())
                 held_here = f"{wire.name!r} holds {most:.3g}"
                 self._misfits(key, f"{held_here}, and {self._named} ends at {self._high:,.6g}", "saturates")
+            return
+        self._lose(key, wire, finite)
+
+    def _look_at_computed(self, key: Key, wire: Typed) -> None:
+        """What follows from stored values alone, as the square of an epsilon does."""
+        constants = self._wiring.index.constants
+        found = constants.get(*key) if constants.is_constant(*key) else None
+        try:
+            values = None if found is None else np.asarray(found.array, np.float64)
+        except ModelFileError:  # whoever has to write it will tell
+            return
+        if values is not None and 0 < values.size <= SMALL and np.isfinite(values).all():
+            self._lose(key, wire, values.ravel())
+
+    def _lose(self, key: Key, wire: Typed, finite: np.ndarray) -> None:
+        """Note a tensor whose small numbers lose their digits."""
+        if np.abs(finite).max() > self._high:
             return
         error = np.linalg.norm(finite - recast(finite, self._wiring.change.new).astype(np.float64))
         if error > _LOST * np.linalg.norm(finite):
