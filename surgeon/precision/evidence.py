@@ -20,6 +20,7 @@ from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.totals import Totals, is_running
 from surgeon.precision.wiring import STORED, Typed, Wiring
 from surgeon.shapes.facts import BOOL, WHOLE
+from surgeon.shapes.symbols import symbols
 
 HEADROOM = 2.0
 """How often what was seen has to fit: other inputs make larger numbers."""
@@ -43,7 +44,7 @@ class Evidence:
     def __init__(
         self, wiring: Wiring, fills: Fills, ranges: Mapping[Tensor, Magnitudes], dims: Collection[str] = ()
     ) -> None:
-        self._wiring, self._fills, self._ranges = wiring, fills, ranges
+        self._wiring, self._fills, self._ranges, self._dims = wiring, fills, ranges, frozenset(dims)
         self._high = limits(wiring.change.new)[1]
         self._named = wiring.change.names[1]
         self.found: dict[Place, tuple[str, str]] = {}
@@ -129,6 +130,21 @@ class Evidence:
                 self._keep(one, "range", reason)
         if facts.reduces == "sum":
             self._variance(node)
+        if facts.reads_places and not facts.moves_windows:
+            self._samples(node)
+
+    def _samples(self, node: Node) -> None:
+        """Keep a picture that is read at places, where it may be larger than those that were tried, and the places."""
+        scope, places = node.scope, node.inputs[1]
+        shape = None if scope.function is not None else self._wiring.draft.shapes.shape(scope, node.inputs[0])
+        sizes = [size for size in shape[2:] if not isinstance(size, int)] if shape is not None else []
+        free = [size for size in sizes if not symbols(size) <= self._dims]
+        if shape is not None and not free:
+            return
+        size = " by ".join(map(str, free)) or "any size"
+        reason = f"it reads a picture of {size} at places, of which {self._named} keeps too little in a large one"
+        for one in (node, *self._makers(scope, places), *self._counted(scope, places)):
+            self._keep(one, "range", reason)
 
     def _near_zero(self, node: Node, name: str) -> None:
         """Keep a division by what half precision takes for zero, or nearly so."""
