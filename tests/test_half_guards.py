@@ -70,6 +70,13 @@ def test_what_needs_no_guard_is_not(case):
     assert {item.op for item in report.kept} == ops
 
 
+def test_a_power_beyond_all_floats_is_none_that_half_precision_holds():
+    body = "a = Abs(x) b = Add(a, tiny) p = Pow(b, steep) m = Mul(p, x) y = Tanh(m)"
+    weights = WEIGHTS.replace("float two", "float steep = {-40}, float two")
+    _, report = converted(model(body, weights=weights), check="none")
+    assert {"Add", "Pow", "Mul"} <= {item.op for item in report.kept}
+
+
 def test_bfloat16_holds_such_numbers():
     body, _ = KEPT["its reciprocal"]
     _, report = converted(model(body, weights=WEIGHTS), to="bfloat16", max_error=0.05)

@@ -57,7 +57,7 @@ class Guards:
                     power = self._power(reader) if 0 in places else None
                     if power is not None:
                         yield from behind
-                        waiting.append(([first, *behind], least**power))
+                        waiting.append(([first, *behind], raised(least, power)))
                     elif self._fails(reader, places, least):
                         yield from behind
                     elif facts.family == "product" or any(at in facts.carried for at in places):
@@ -79,3 +79,9 @@ class Guards:
             return POWERS.get(node.op)
         told = self._wiring.index.constants.scalar(node.scope, node.inputs[1])
         return None if told is None else told[0]
+
+
+def raised(number: float, power: float) -> float:
+    """A number to a power; infinite where floats end."""
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.float64(number) ** power)
