@@ -142,7 +142,7 @@ class Evidence:
         if shape is not None and not free:
             return
         size = " by ".join(map(str, free)) or "any size"
-        reason = f"it reads a picture of {size} at places, of which {self._named} keeps too little in a large one"
+        reason = f"it reads a picture of {size} at coordinates, of which {self._named} keeps too little in a large one"
         for one in (node, *self._makers(scope, places), *self._counted(scope, places)):
             self._keep(one, "range", reason)
 
