@@ -142,6 +142,8 @@ def _openings(state: State, chain: Chain, name: str, sign: int) -> Iterator[Open
     if node is None or node.op not in chain.opens:
         return
     if node.op == "Sigmoid":
+        if isinstance(node, Virtual):
+            return  # a sum with tanh in the model, and would be that again for ever
         half, inner = _times(state, node.inputs[0], 0.5)
         whole = _make(state, "Add", _make(state, "Tanh", half), _number(state, 1.0))
         yield Opening(((whole, sign),), (_folded(0.5, sign),), (*passed, node, *inner))
@@ -160,8 +162,8 @@ def _as_sigmoid(state: State, node: Node, sign: int, passed: tuple[Node, ...]) -
     if number is None or other is None or not number.number:
         return
     _, source, beside = _behind(state, other.tensor)
-    if source is None or source.op not in ("Tanh", "Exp"):
-        return
+    if source is None or source.op not in ("Tanh", "Exp") or isinstance(source, Virtual):
+        return  # a virtual one is of a sigmoid of the model
     ratio = other.number / number.number
     nodes = (*passed, node, *number.nodes, *other.nodes, *beside, source)
     if source.op == "Tanh" and isclose(abs(ratio), 1, rel_tol=EXACT):
