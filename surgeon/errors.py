@@ -116,11 +116,14 @@ def require(condition: object, why: str) -> None:
 
     Raises:
         Refused: it does not hold; the match is none, and the report gives the reason.
+        TypeError: `why` is no text, as where the two are given the other way round, which would always hold.
 
     Examples:
         >>> from surgeon import require
         >>> require(3 > 2, "three is more than two")
     """
+    if not isinstance(why, str):
+        raise TypeError('require wants a condition, then the sentence: require(x.rank == 2, "x must be a matrix")')
     if not condition:
         raise Refused(why)
 

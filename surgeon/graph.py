@@ -132,9 +132,14 @@ class Graph(gs.Graph):
     def op(self, kind: str, /, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx.
 
-        In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.
+        In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.  Raises RuleError for a kind that
+        is no name, and for fewer outputs than one.
         """
-        domain, _, name = kind.rpartition("::")
+        domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
+        if not name or ":" in name or any(map(str.isspace, kind)):
+            raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
+        if isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1:
+            raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
         domain = plain_domain(domain)
         if schema(domain, name, self.version(domain)) is not None:
             named = dict(attributes) if outputs == 1 else {**attributes, "outputs": outputs}

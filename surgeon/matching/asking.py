@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import onnx_graphsurgeon as gs
 
@@ -71,6 +71,32 @@ def meaning(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
             f"{where} is annotated as {annotation!r}, which cannot be read ({error}); import what it names where "
             "Python runs it, not for type checkers alone."
         ) from error
+
+
+def takes(function: object, count: int) -> bool:
+    """Whether it can be called with so many arguments, as far as can be told."""
+    try:
+        inspect.signature(function).bind(*range(count))  # type: ignore[arg-type]  # of what is none, it is a TypeError
+    except TypeError:
+        return False
+    except ValueError:  # one of C, which does not say
+        return True
+    return True
+
+
+def require_kind(parameter: Parameter, who: str) -> None:
+    """Raise RuleError for an annotation that says nothing of what a parameter of a pattern captures."""
+    if parameter.how is inspect.Parameter.VAR_POSITIONAL or kind_of(parameter.type) != "tensor":
+        return
+    for item in _members(parameter.type):
+        if item in (NONE, Any, object, type(None)) or isinstance(item, TypeVar):
+            continue
+        if not isinstance(item, type) or not issubclass(item, gs.Tensor):
+            said = item.__name__ if isinstance(item, type) else repr(item)
+            raise RuleError(
+                f"{who}: {parameter.name} is annotated as {said}, which stands for nothing in a pattern; write Tensor, "
+                "Constant, float, int, str or list."
+            )
 
 
 @lru_cache(maxsize=1024)

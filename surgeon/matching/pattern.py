@@ -186,6 +186,22 @@ class Pattern:
     values: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
+def is_deeper(values: Sequence[Value], limit: int) -> bool:
+    """Whether more operations than a number stand one inside another below some values."""
+    known: dict[int, int] = {}
+    stack = [(value, False) for value in values]
+    while stack:
+        value, is_done = stack.pop()
+        if id(value) in known:
+            continue
+        under = [item for item in below(value) if item is not None]
+        if is_done:
+            known[id(value)] = max((known[id(item)] for item in under), default=0) + isinstance(value, Output)
+        else:
+            stack += [(value, True), *((item, False) for item in under)]
+    return any(known[id(value)] > limit for value in values)
+
+
 def walk(
     values: Sequence[Value | None], under: "Callable[[Value], Sequence[Value | None]] | None" = None
 ) -> Iterator[Value]:

@@ -29,7 +29,7 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
 from surgeon.graph import ASSOCIATIVE, Graph, Tensor
-from surgeon.matching.asking import LooksAtModel, Parameter, parameters_of
+from surgeon.matching.asking import LooksAtModel, Parameter, parameters_of, require_kind, takes
 from surgeon.matching.pattern import (
     AnyOf,
     Claim,
@@ -43,12 +43,15 @@ from surgeon.matching.pattern import (
     Var,
     below,
     captured,
+    is_deeper,
     walk,
 )
-from surgeon.matching.records import Captures, record_of, recorded
+from surgeon.matching.records import Captures, UnknownAttributes, record_of, recorded
 from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"
+EXPOSABLE = 8  # tensors of a pattern that may be outputs or not: a pattern for each choice
+DEPTH = 120  # operations one inside another: what Python's stack takes, with room for who calls
 OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "columns", "values", "is_constant"})
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
@@ -89,6 +92,15 @@ class Symbol(gs.Variable):
             f"A pattern cannot branch on {self.name!r}: it is traced once, before there is a model; "
             "use g.any_of for forms and a condition for what depends on a match."
         )
+
+
+    def __float__(self) -> float:
+        raise LooksAtModel(
+            f"{caller()}: a pattern is traced before there is a model, so {self.name} is no number yet; "
+            "compute with it in a condition or a replacement."
+        )
+
+    __int__ = __index__ = __float__
 
 
 def _no_operator(helper: str) -> Callable[..., Any]:
@@ -185,7 +197,10 @@ class PatternGraph(Graph):
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor a name that conditions and replacements can ask for."""
-        return Symbol(name, Named(name, self._required(tensor, caller())))
+        value = self._required(tensor, caller())
+        if any(isinstance(item, (Var, Named)) and item.name == name for item in walk([value])):
+            raise RuleError(f"{caller()}: {name!r} is what this tensor is made of already; capture it by another name.")
+        return Symbol(name, Named(name, value))
 
     def shared(self, tensor: Tensor) -> Tensor:
         """An inner tensor that may be used elsewhere too: its node, and what that reads, stays where it is."""
@@ -204,6 +219,8 @@ class PatternGraph(Graph):
         value = self._required(tensor, where)
         if isinstance(value, (Var, Literal)):
             raise RuleError(f"{where}: exposed wants a node, such as g.exposed(g.add(x, y)); inputs stay anyway.")
+        if len(self.exposable) == EXPOSABLE:
+            raise RuleError(f"{where}: a pattern exposes {EXPOSABLE} tensors at most, each of them read or not.")
         self.exposable.append(value)
         return tensor
 
@@ -218,6 +235,10 @@ class PatternGraph(Graph):
     def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
         """A tensor of which something more must hold; asked once the whole pattern fits."""
         where = caller()
+        if not takes(predicate, 1 + len(others)):
+            raise RuleError(
+                f"{where}: such_that wants a function of the tensor and of what is given behind it; it calls require."
+            )
         name = self._fresh("_such_that")
         values = [item.value if isinstance(item, Symbol) else item for item in others]
         unnamed = [item for item in values if isinstance(item, (Output, AnyOf, Literal))]
@@ -282,6 +303,11 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
     if not results or not all(isinstance(item, Symbol) for item in results):
         raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
     first, *further = [item.value for item in results]
+    if is_deeper((first, *further), DEPTH):
+        raise RuleError(
+            f"Pattern {function.__name__} ({where}) has more than {DEPTH} operations one inside another; "
+            "make it several rules, each with a part."
+        )
     patterns = []
     for root, exposed in product(_roots(first), _choices(graph.exposable)):
         if isinstance(root, (Var, Literal)):
@@ -349,6 +375,7 @@ def _traced_arguments(
         elif parameter.how is inspect.Parameter.VAR_KEYWORD:
             keywords[OTHERS] = _symbol(parameter)
         else:
+            require_kind(parameter, f"Pattern {function.__name__} ({where})")
             arguments.append(_symbol(parameter))
     return arguments, keywords, record
 
@@ -361,19 +388,5 @@ def _field(parameter: Parameter) -> Any:
     """What stands for a field of a record: to be unpacked where there may be several."""
     symbol = _symbol(parameter)
     if parameter.kind == "attributes":
-        return _Attributes({OTHERS: symbol})
+        return UnknownAttributes({OTHERS: symbol})
     return (symbol,) if parameter.kind == "rest" else symbol
-
-
-class _Attributes(dict[str, Any]):
-    """All further attributes of a node, to be unpacked."""
-
-    def __missing__(self, name: str) -> Any:
-        raise LooksAtModel(f"a pattern is traced before there is a model, so no attribute {name} is known yet")
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """As `__missing__`."""
-        return self[name]
-
-    def __contains__(self, name: object) -> bool:
-        return bool(self[str(name)])

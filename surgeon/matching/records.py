@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 from surgeon.errors import Refused, RuleError, require
 from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning, stands_for_tensor
 from surgeon.matching.match import Match
-from surgeon.shapes.symbols import Size, parse, substitute
+from surgeon.shapes.symbols import Size, parse, substitute, symbol
 
 ANY_AXES, SOME_AXES, ANY_SIZE, OUTER = "...", "*", "_", "."
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -55,7 +55,8 @@ def dims(*layouts: str, default: Any = NONE) -> Any:
         What a record of captures reads; a match whose tensors have other axes is refused, with a sentence that says so.
 
     Raises:
-        RuleError: there is no layout, or one has `...`, or axes of a name, twice.
+        RuleError: there is no layout, one has `...`, or axes of a name, twice, or what stands in it is no axis, as a comma
+            is none.
 
     Examples:
         >>> from surgeon import Captures, Tensor, dims
@@ -66,10 +67,26 @@ def dims(*layouts: str, default: Any = NONE) -> Any:
         >>> [field.name for field in Product.fields()]
         ['a', 'b']
     """
-    read = tuple(tuple(layout.split()) for layout in layouts)
-    if not read or any(sum(map(_are_some, layout)) > 1 for layout in read):
+    texts = [layout for layout in layouts if isinstance(layout, str)]
+    read = tuple(tuple(layout.split()) for layout in texts)
+    if not read or len(texts) < len(layouts) or any(sum(map(_are_some, layout)) > 1 for layout in read):
         raise RuleError('dims wants the axes of a tensor by name, such as dims("batch rows columns"), and "..." once.')
+    for axis in dict.fromkeys(axis for layout in read for axis in layout):
+        if not _is_axis(axis):
+            raise RuleError(
+                f"{axis!r} in dims is no axis: write names with spaces between, a number, a size computed from others "
+                "without a space in it (2*width, rows+1), and a ? behind what may be 1."
+            )
     return Dims(read, default)
+
+
+def _is_axis(axis: str) -> bool:
+    """Whether it is a name, a number, a computed size, or one of the signs."""
+    if axis in (ANY_AXES, ANY_SIZE) or _NAME.fullmatch(axis.removeprefix(SOME_AXES).removeprefix(OUTER)):
+        return True
+    said = axis.removesuffix("?").replace(OUTER, "")
+    size = parse(said)
+    return size >= 0 if isinstance(size, int) else size != symbol(said) or _NAME.fullmatch(said) is not None
 
 
 class Captures:
@@ -370,3 +387,17 @@ def _recording(record: type[Captures]) -> type[Captures]:
         raise _no_field(record, field)
 
     return type(record.__name__, (record,), {"__setattr__": assign, "__getattr__": absent})
+
+
+class UnknownAttributes(dict[str, Any]):
+    """All further attributes of a node, to be unpacked."""
+
+    def __missing__(self, name: str) -> Any:
+        raise LooksAtModel(f"a pattern is traced before there is a model, so no attribute {name} is known yet")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As `__missing__`."""
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self[str(name)])

@@ -1,5 +1,6 @@
 """Names of rules at the command line, and where they lead: installed packs, files and modules."""
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -266,8 +267,11 @@ def _from_file(path: Path) -> ModuleType:
     try:
         with nullcontext() if "." in name else importable(path.parent):  # a pack's file has its pack
             spec.loader.exec_module(module)
+        _require_apart(path)
         done = True
-    except RuleError:
+    except RuleError as error:
+        if path.name not in str(error):
+            error.args = (f"{_line(path, error)}: {error}",)
         raise
     except (Exception, SystemExit) as error:
         raise RuleError(f"Rule file {str(path)!r} cannot be read: {_told(path, error)}") from error
@@ -275,6 +279,20 @@ def _from_file(path: Path) -> ModuleType:
         if not done:
             del sys.modules[name]
     return module
+
+
+def _require_apart(path: Path) -> None:
+    """Raise RuleError where a rule of a file takes the place of one before it, by the name of its function."""
+    known: dict[str, int] = {}
+    for item in ast.parse(path.read_bytes()).body:
+        calls = [one.func for one in getattr(item, "decorator_list", ()) if isinstance(one, ast.Call)]
+        if isinstance(item, ast.FunctionDef) and any(ast.unparse(call) in ("rule", "surgeon.rule") for call in calls):
+            if item.name in known:
+                raise RuleError(
+                    f"{path.name}:{item.lineno}: rule {item.name} takes the place of that in line {known[item.name]}, "
+                    "of which nothing is left; give one of the two functions another name."
+                )
+            known[item.name] = item.lineno
 
 
 def _told(path: Path, error: BaseException) -> str:
@@ -288,14 +306,20 @@ def _told(path: Path, error: BaseException) -> str:
     if isinstance(error, ImportError) and "relative import" in text:  # a copy of a file of some pack
         how = "write the name of its pack before the dot, as in from surgeon.patterns._numbers import no_double"
         return f"{kind}: {text}: {how}."
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == os.path.realpath(path)]
-    where = f" ({path.name}, line {lines[-1]})" if lines else ""
+    line = _line(path, error).partition(":")[2]
+    where = f" ({path.name}, line {line})" if line else ""
     if text == "rule() takes 0 positional arguments but 1 was given":
         return f"{kind}: {text}{where}; write @rule(patterns=[...]) in front of a function."
     unknown = re.fullmatch(r"rule\(\) got an unexpected keyword argument '(\w+)'", text)
     near = like(unknown[1], inspect.signature(decorator).parameters, 1) if unknown else []
     return f"{kind}: {text}{where}{f'; did you mean {near[0]}=?' if near else '.'}"
+
+
+def _line(path: Path, error: BaseException) -> str:
+    """file:line of the last line of a rule file that was run, the file alone where none was."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == os.path.realpath(path)]
+    return f"{path.name}:{lines[-1]}" if lines else path.name
 
 
 def _home(path: Path) -> str:

@@ -13,7 +13,7 @@ Every form is itself a pattern, so the same rule moves a model from any form to 
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,15 +25,14 @@ from surgeon.listing import like
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.pattern import Pattern, Search
 from surgeon.matching.recording import trace
-from surgeon.ops.attributes import dtype_name, dtype_number
 from surgeon.rules.definition import is_a_pattern, require_sense, traced_wrong, wanted_names
+from surgeon.rules.demands import named_dtypes, require_functions, require_parts, require_words
 from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
 
 Function = Callable[..., Any]
 # Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
 # the end, which its op refuses.
 NON_FINITE, BACKWARDS = "non_finite", "backwards"
-FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +326,11 @@ def rule(
     def decorate(function: Function) -> Rule:
         code = function.__code__
         where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
-        title = name or function.__name__
-        _require_functions(f"Rule {title} ({where})", patterns)
-        _require_sense(f"Rule {title} ({where})", patterns, search, approximate, differs or {})
+        title = function.__name__ if name is None else name
+        who = f"Rule {title} ({where})"
+        require_functions(who, patterns, conditions)
+        require_words(who, title, target, opset)
+        require_parts(who, patterns, search, approximate, differs or {})
         made = Rule(
             title,
             tuple(patterns),
@@ -343,7 +344,7 @@ def rule(
             dict(differs or {}),
             ep,
             dict(unsuited or {}),
-            _named_dtypes(dtypes),
+            named_dtypes(dtypes),
             lacking,
             last or (search is not None and search.last),
         )
@@ -352,45 +353,3 @@ def rule(
         return made
 
     return decorate
-
-
-def _named_dtypes(dtypes: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of dtypes, each once, as the rest of surgeon spells them.  Raises RuleError for one that is none."""
-    given = (dtypes,) if isinstance(dtypes, str) else dtypes
-    names = (name for item in given for name in (FLOATS if item == "floats" else (dtype_name(dtype_number(item)),)))
-    return tuple(dict.fromkeys(names))
-
-
-def _require_functions(who: str, patterns: Sequence[Function]) -> None:
-    """Raise RuleError for patterns that are no list of functions."""
-    if not isinstance(patterns, Sequence) or not all(map(callable, patterns)):
-        raise RuleError(f"{who} has patterns={patterns!r}; list functions that write them: patterns=[...].")
-
-
-def _require_sense(
-    who: str, patterns: Sequence[Function], search: Search | None, approximate: float, differs: Mapping[str, str]
-) -> None:
-    """Raise RuleError for what no rule can be."""
-    if not patterns and search is None:
-        raise RuleError(f"{who} has no pattern; list at least one in patterns=[...].")
-    if patterns and search is not None:
-        raise RuleError(f"{who} has patterns and a search; make it two rules.")
-    if isinstance(approximate, bool) or not 0 <= approximate < 1:
-        raise RuleError(
-            f"{who} says approximate={approximate}; give the part of the output's largest magnitude by which it may "
-            "differ, such as 1e-3."
-        )
-    if differs:
-        _require_edges(who, differs)
-
-
-def _require_edges(who: str, kinds: Iterable[str]) -> None:
-    """Raise RuleError for kinds of inputs that there are not."""
-    from surgeon.inputs.requirements import (
-        DECLARABLE,  # few rules differ, and a rewrite without a check makes no inputs
-    )
-
-    known = sorted(kind.name.lower() for kind in DECLARABLE)
-    for kind in kinds:
-        if kind not in known:
-            raise RuleError(f"{who} differs for inputs {kind!r}, which there are not; they are {', '.join(known)}.")

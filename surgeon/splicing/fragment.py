@@ -367,4 +367,11 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
         if isinstance(value, np.ndarray):
             value = numpy_helper.from_array(value)
         require(value is not None, f"attribute {name} of {op} has no value")
-        yield helper.make_attribute(name, value, attr_type=spec.type if spec is not None else None)
+        try:
+            made = helper.make_attribute(name, value, attr_type=spec.type if spec is not None else None)
+        except (TypeError, ValueError) as error:
+            raise RuleError(
+                f"attribute {name} of {op} would be {value!r}, which no attribute can hold; give a number, a text, an "
+                "array, or a list of numbers or of texts (a size that is not fixed is no number)."
+            ) from error
+        yield made

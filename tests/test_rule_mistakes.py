@@ -1,0 +1,144 @@
+"""Mistakes of those who write rules: each is told in one sentence, with its file and line, before a model is opened."""
+
+import pytest
+
+import surgeon
+from surgeon import RewriteError, RuleError
+from surgeon.rules.catalogue import resolve
+from surgeon.testing import parse
+
+HEAD = "from surgeon import Captures, Graph, Tensor, dims, require, rule\n"
+PATTERN = '''
+def form(g: Graph, x: Tensor) -> Tensor:
+    """What is looked for."""
+    return g.relu(x)
+'''
+RULE = '''
+@rule(patterns=[form], target="any")
+def written(g: Graph, x: Tensor) -> Tensor:
+    """Write one node."""
+    return g.op("acme::written", x)
+'''
+RECORD = '''
+class Held(Captures):
+    """What is captured."""
+    x: Tensor = dims("rows columns")
+
+def form(g: Graph, m: Held) -> Tensor:
+    """What is looked for."""
+    return g.relu(m.x)
+
+@rule(patterns=[form], target="any")
+def written(g: Graph, m: Held) -> Tensor:
+    """Write one node."""
+    return g.op("acme::written", m.x)
+'''
+OBJECT = "from functools import partial\nclass Form:\n    def __call__(self, g, x):\n        return g.relu(x)\n"
+
+
+def pattern(text):
+    return HEAD + PATTERN.replace("g.relu(x)", text) + RULE
+
+
+def argument(text):
+    return HEAD + PATTERN + RULE.replace("patterns=[form]", text)
+
+
+MISTAKES = {
+    "a condition alone": (argument("patterns=[form], conditions=form"), r"written \(wrong\.py:\d+\) has conditions="),
+    "a rule as a condition": (
+        argument("patterns=[form]")
+        + RULE.replace("[form]", "[form], conditions=[written]").replace("def w", "def rew"),
+        r"rewritten \(wrong\.py:\d+\) has conditions=.*list functions that call require",
+    ),
+    "an object as a pattern": (HEAD + OBJECT + RULE.replace("[form]", "[Form()]"), r"has patterns=.*list functions"),
+    "a partial as a pattern": (HEAD + PATTERN + OBJECT + RULE.replace("[form]", "[partial(form)]"), "has patterns="),
+    "no name": (argument("patterns=[form], name=''"), r"name=''; give it one"),
+    "a number as a name": (argument("patterns=[form], name=5"), "name=5; give it one"),
+    "a text as an opset": (argument("patterns=[form], opset='18'"), "opset '18'; give the version"),
+    "a list as a target": (argument("patterns=[form]").replace('"any"', "['ort']"), r"target=\['ort'\]; name one"),
+    "a text as a part": (argument("patterns=[form], approximate='much'"), "approximate='much'; give the part"),
+    "no dtype": (argument("patterns=[form], dtypes='float33'"), r"wrong\.py:\d+: 'float33' is no ONNX dtype"),
+    "no op": (pattern("g.op('', x)"), r"wrong\.py:\d+\): '' is no name of an op"),
+    "a number as an op": (pattern("g.op(5, x)"), "5 is no name of an op"),
+    "one colon": (pattern("g.op('acme:relu', x)"), "'acme:relu' is no name of an op; write domain and name"),
+    "a space": (pattern("g.op('acme:: relu', x)"), "'acme:: relu' is no name of an op"),
+    "no outputs": (pattern("g.op('acme::relu', x, outputs=0)"), "acme::relu has outputs=0; say how many"),
+    "a claim of no function": (pattern("g.relu(g.such_that(x, 5))"), "such_that wants a function of the tensor"),
+    "a claim of nothing": (pattern("g.relu(g.such_that(x, lambda: None))"), "such_that wants a function"),
+    "a name of what it is made of": (
+        pattern("g.capture('x', g.relu(x))"),
+        r"wrong\.py:\d+\): 'x' is what this tensor is made of already",
+    ),
+    "a number before there is one": (
+        HEAD + "import math" + PATTERN.replace("relu(x)", "leaky_relu(x, alpha=math.sqrt(x))") + RULE,
+        r"wrong\.py:\d+\): a pattern is traced before there is a model, so x is no number yet",
+    ),
+    "all too deep": (
+        HEAD + PATTERN.replace("return", "for _ in range(130):\n        x = g.tanh(x)\n    return") + RULE,
+        r"wrong\.py:\d+\) has more than 120 operations one inside another",
+    ),
+    "all exposed": (
+        HEAD + PATTERN.replace("return", "for _ in range(30):\n        x = g.exposed(g.tanh(x))\n    return") + RULE,
+        r"wrong\.py:\d+\): a pattern exposes 8 tensors at most",
+    ),
+    "a type that says nothing": (pattern("g.relu(x)").replace("x: Tensor", "x: set"), "x is annotated as set, which"),
+    "a value as a type": (pattern("g.relu(x)").replace("x: Tensor", "x: 5"), "x is annotated as 5, which stands for"),
+    "a plus behind an axis": (HEAD + RECORD.replace("rows c", "rows+ c"), r"wrong\.py:\d+: 'rows\+' in dims"),
+    "a comma behind an axis": (HEAD + RECORD.replace("rows c", "rows, c"), "'rows,' in dims is no axis"),
+    "a negative axis": (HEAD + RECORD.replace("rows c", "-1 c"), "'-1' in dims is no axis"),
+    "half a product": (HEAD + RECORD.replace("rows c", "2* c"), r"'2\*' in dims is no axis"),
+    "a number as axes": (HEAD + RECORD.replace('"rows columns"', "2"), r"wrong\.py:\d+: dims wants the axes"),
+    "a field of every record": (HEAD + RECORD.replace("x: Tensor", "match: Tensor"), r"wrong\.py:\d+: Held"),
+    "a rule in the place of another": (
+        argument("patterns=[form]") + RULE,
+        r"wrong\.py:13: rule written takes the place of that in line 8",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", MISTAKES)
+def test_a_mistake_is_told_with_its_line(title, tmp_path):
+    text, told = MISTAKES[title]
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    with pytest.raises(RuleError, match=told):
+        resolve(str(path))
+
+
+FORMS = "@written.on('onnx')\ndef _(g, x):\n    return g.tanh(x)\n"
+RIGHT = {
+    "sizes that are computed": HEAD + RECORD.replace("rows columns", "... rows*2 2*columns? rows+1 _ 7"),
+    "axes with a dot and none": HEAD + RECORD.replace('"rows columns"', '".rows columns", ""'),
+    "forms of one name": argument("patterns=[form]")
+    + FORMS
+    + FORMS.replace("onnx", "tensorrt"),
+    "a claim of several": pattern("g.relu(g.such_that(x, lambda one, other: None, x))"),
+    "a target of two": argument("patterns=[form]").replace('"any"', "{'onnx': 17, 'ort': 1}"),
+    "any type": pattern("g.relu(x)").replace("x: Tensor", "x: object"),
+}
+
+
+@pytest.mark.parametrize("title", RIGHT)
+def test_what_is_no_mistake_is_none(title, tmp_path):
+    path = tmp_path / "right.py"
+    path.write_text(RIGHT[title])
+    assert [rule.name for rule in resolve(str(path))[str(path)]] == ["written"]
+
+
+@pytest.mark.parametrize("value", ["x", "x.shape", "object()", "[1, 'a']"])
+def test_what_no_attribute_can_hold_is_told_by_its_name(tmp_path, value):
+    path = tmp_path / "wrong.py"
+    path.write_text(HEAD + PATTERN + RULE.replace("x)\n", f"x, alpha={value})\n"))
+    model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+    with pytest.raises(RuleError, match=r"written \(wrong\.py:\d+\): attribute alpha of written would be"):
+        surgeon.rewrite(model, str(path), check="none")
+
+
+def test_a_condition_and_its_sentence_the_other_way_round_do_not_hold(tmp_path):
+    path = tmp_path / "wrong.py"
+    condition = "def refuse(x):\n    require('x must be a matrix', x.rank == 2)\n"
+    path.write_text(HEAD + PATTERN + condition + RULE.replace("[form]", "[form], conditions=[refuse]"))
+    model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+    with pytest.raises(RewriteError, match=r"wrong\.py:\d+, TypeError: require wants a condition, then the sentence"):
+        surgeon.rewrite(model, str(path), check="none")
