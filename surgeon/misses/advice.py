@@ -1,19 +1,32 @@
 """The smallest change to a model that would mend a miss, as a command; empty where it is not obvious."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
+import numpy.typing as npt
+from onnx import helper, numpy_helper
+
+from surgeon.graph import DOMAINS
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.state import State
 from surgeon.ops.schemas import schema
+from surgeon.shapes.indexed import shapes_of
+from surgeon.shapes.inference import keeps_its_kind
 
 
-def other_value(state: State, nodes: Sequence[Node], name: str, value: str) -> str:
+def other_value(
+    state: State, nodes: Sequence[Node], name: str, value: str, array: npt.NDArray[Any] | None = None
+) -> str:
     """Give a constant another value; one that others read too, or that is computed, is replaced where it is read.
 
-    nodes: those matched so far.
+    nodes: those matched so far.  array: the value, of integers: where what reads it would make another shape, there is
+    more to change than that.
     """
     home = state.scope.home(name)
     if home is None or not state.index.constants.is_constant(state.scope, name):
+        return ""
+    if array is not None and not all(_reads_as_well(state, item, name, array) for item in nodes if name in item.inputs):
         return ""
     node = home.producers.get(name)
     if len(home.readers(name)) == 1 and (node is None or node.op == "Constant"):
@@ -29,18 +42,35 @@ def fixed(state: State, name: str) -> str:
     return f"take {name!r} out of the inputs of the graph" if is_default else ""
 
 
-def other_attribute(node: Node, name: str, value: object) -> str:
-    """Give an attribute another value; or none, where its op is known to do without."""
-    if value is not None:
-        return f"set {name} of {node.label} to {value}"
+def other_attribute(state: State, node: Node, name: str, value: Any) -> str:
+    """Give an attribute another value; or none, where its op is known to do without.
+
+    Not where the node would make another shape or dtype then: there is more to change than that.
+    """
     domain, op = split_op(node.op)
     known = schema(domain, op, node.scope.versions.get(domain))
     spec = known.attributes.get(name) if known is not None else None
-    return f"remove {name} from {node.label}" if spec is not None and not spec.required else ""
+    if value is None and (spec is None or spec.required):
+        return ""
+    with suppress(TypeError, ValueError):  # of another kind: nobody's op, or no value of this one's
+        kind = spec.type if spec is not None else None
+        made = None if value is None else helper.make_attribute(name, value, attr_type=kind)
+        if keeps_its_kind(shapes_of(state.index).site(node), {name: made}, {}):
+            return f"remove {name} from {node.label}" if value is None else f"set {name} of {node.label} to {value}"
+    return ""
+
+
+def _reads_as_well(state: State, node: Node, name: str, array: npt.NDArray[Any]) -> bool:
+    """Whether a node makes the same shapes of another value of an input."""
+    made = numpy_helper.from_array(array)
+    places = [place for place, item in enumerate(node.inputs) if item == name]
+    return keeps_its_kind(shapes_of(state.index).site(node), {}, dict.fromkeys(places, made))
 
 
 def other_domain(node: Node, domain: str) -> str:
-    """Use the op of the same name of another domain."""
+    """Use the op of the same name of another domain, where that has it at the version in force."""
+    if schema(domain, split_op(node.op)[1], node.scope.versions.get(domain)) is None and domain in DOMAINS:
+        return ""
     return f"move {node.label} to domain {domain or 'ai.onnx'}"
 
 

@@ -113,12 +113,12 @@ def raises(operation: Operation, rank: int) -> Finding:
     return Finding("rank", "a constant that does not raise the rank", f"one of rank {rank}", told=told)
 
 
-def other_parameter(node: Node, name: str, wanted: Any, found: Any) -> Finding:
+def other_parameter(state: State, node: Node, name: str, wanted: Any, found: Any) -> Finding:
     """An attribute of another value.  wanted: None for a tensor in its place."""
     if wanted is None:
         told = f"{name} is an attribute at this opset, wanted a tensor"
         return Finding("operand", f"{name} as a tensor", "an attribute", f"at {node.label!r}", told)
-    return _of(node, "attribute", f"{name} = {wanted}", str(found), change=other_attribute(node, name, wanted))
+    return _of(node, "attribute", f"{name} = {wanted}", str(found), change=other_attribute(state, node, name, wanted))
 
 
 def referred(node: Node, name: str) -> Finding:
@@ -126,7 +126,7 @@ def referred(node: Node, name: str) -> Finding:
     return _of(node, "attribute", f"a value of {name}", "a reference", told)
 
 
-def different(operation: Operation, node: Node, found: Difference, reader: str) -> Finding:
+def different(state: State, operation: Operation, node: Node, found: Difference, reader: str) -> Finding:
     """A difference in words."""
     how, name, wanted, value = found
     if how == "outputs":
@@ -136,10 +136,10 @@ def different(operation: Operation, node: Node, found: Difference, reader: str) 
     if how == "again":
         return another_number(name, wanted, value, reader)
     if how == "value":
-        return other_parameter(node, name, wanted, value)
+        return other_parameter(state, node, name, wanted, value)
     text = f"reference {value.ref_attr_name}" if value.ref_attr_name else str(plain(value))[:60]
     told = f"{label_of(operation)} at {node.label!r} has {name} = {text}, which is not the default"
-    change = "" if value.ref_attr_name else other_attribute(node, name, None)
+    change = "" if value.ref_attr_name else other_attribute(state, node, name, None)
     return _of(node, "attribute", f"{name} at its default", text, told, change)
 
 
@@ -171,7 +171,10 @@ def another_value(state: State, nodes: list[Node], literal: Literal, name: str) 
         value.array.shape == literal.value.shape or value.array.size == literal.value.size == 1
     )
     kind: Kind = "value" if value is not None else "operand"
-    change, at = (other_value(state, nodes, name, text), name) if is_alike else ("", "")
+    array = None
+    if value is not None and is_alike and value.array.dtype.kind in "iu":
+        array = np.asarray(literal.value).astype(value.array.dtype).reshape(value.array.shape)
+    change, at = (other_value(state, nodes, name, text, array), name) if is_alike else ("", "")
     return Finding(kind, f"the constant {text}", what, seen, change=change, where=literal.where, at=at), is_alike
 
 

@@ -166,7 +166,7 @@ class _Walk(Trail):
                 return self.missed([fit], sentences.other_output(fit, operation, position, behind), line)
             grown = fit.took(line.key, node, passed)
             differ = differences(operation)(grown, node)
-            found = [sentences.different(operation, node, item, grown.reader) for item in differ]
+            found = [sentences.different(grown, operation, node, item, grown.reader) for item in differ]
             fits = [grown] if not found else self.excused([grown], _together(found), line)
         return self._inputs(operation, node, fits, line)
 
@@ -230,12 +230,12 @@ class _Walk(Trail):
         if not known:
             return self.missed([fit], sentences.referred(node, name), line)
         if isinstance(value, Literal):
-            finding = sentences.other_parameter(node, name, value.value.tolist(), found)
+            finding = sentences.other_parameter(fit, node, name, value.value.tolist(), found)
             return self.excused([fit], replace(finding, where=value.where), line)
         if isinstance(value, Var) and value.kind in ("scalar", "list"):
             finding = sentences.another_number(value.name, fit.bound[value.name], found, fit.reader)
             return self.excused([fit], finding, line)
-        return self.missed([fit], sentences.other_parameter(node, name, None, found), line)
+        return self.missed([fit], sentences.other_parameter(fit, node, name, None, found), line)
 
     def _chain(self, value: Output, chain: Chain, name: str, fit: NearFit) -> list[NearFit]:
         """A sum or product: the tensor is one, or is made by a node that stands where its last one should."""

@@ -1,9 +1,9 @@
 """The last resort for an op without a rule: onnx's own inference of one node, and the types of its schema."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
-from onnx import TensorProto, TypeProto, defs, helper
+from onnx import AttributeProto, TensorProto, TypeProto, defs, helper
 
 from surgeon.indexing.scope import split_op
 from surgeon.ops.schemas import element_type
@@ -34,10 +34,44 @@ def infer(site: NodeView) -> Sequence[Draft]:
     return [Draft(draft.dtype or _by_schema(site, place), draft.shape) for place, draft in enumerate(inferred)]
 
 
-def _by_onnx(site: NodeView) -> Sequence[Draft] | None:
+def keeps_its_kind(
+    site: NodeView, attributes: Mapping[str, AttributeProto | None], values: Mapping[int, TensorProto]
+) -> bool:
+    """Whether a node makes tensors of the dtypes and shapes that it makes, were some things of it others.
+
+    attributes: by name; None for one that is left out.  values: of inputs, by position.  True of an op that onnx does
+    not know.
+    """
+    node, (domain, name) = _alone(site), split_op(site.node.op)
+    version = site.scope.versions.get(domain)
+    if node is None or version is None or not defs.has(name, version, domain):
+        return True
+    other = onnx.NodeProto()
+    other.CopyFrom(node)
+    del other.attribute[:]
+    other.attribute.extend(item for item in node.attribute if item.name not in attributes)
+    other.attribute.extend(item for item in attributes.values() if item is not None)
+    try:
+        types, data = _known(site, {})
+        kept = {f"i{place}": value for place, value in values.items()}
+        found, changed = (
+            onnx.shape_inference.infer_node_outputs(
+                defs.get_schema(name, version, domain), one, types, known, opset_imports=_imports(site)
+            )
+            for one, known in ((node, data), (other, {**data, **kept}))
+        )
+    except REFUSALS:
+        return False
+    return found == changed
+
+
+def _imports(site: NodeView) -> list[onnx.OperatorSetIdProto]:
+    return [helper.make_opsetid(where, version) for where, version in site.scope.versions.items()]
+
+
+def _alone(site: NodeView) -> onnx.NodeProto | None:
+    """The node with inputs and outputs by their positions; None where it holds bodies, or what a call has to give."""
     domain, name = split_op(site.node.op)
-    if not defs.has(name, domain):
-        return None
     node = onnx.NodeProto(op_type=name, domain=domain)
     node.input.extend([f"i{place}" if given else "" for place, given in enumerate(site.inputs)])
     node.output.extend([f"o{place}" if made else "" for place, made in enumerate(site.node.outputs)])
@@ -47,12 +81,19 @@ def _by_onnx(site: NodeView) -> Sequence[Draft] | None:
             return None
         node.attribute.append(resolved)
         node.attribute[-1].name = item.name
+    return node
+
+
+def _by_onnx(site: NodeView) -> Sequence[Draft] | None:
+    domain, name = split_op(site.node.op)
+    node = _alone(site) if defs.has(name, domain) else None
+    if node is None:
+        return None
     names: dict[Size, str] = {}
-    imports = [helper.make_opsetid(where, version) for where, version in site.scope.versions.items()]
     try:
         types, data = _known(site, names)
         wanted = defs.get_schema(name, site.scope.versions.get(domain, 1), domain)
-        found = onnx.shape_inference.infer_node_outputs(wanted, node, types, data, opset_imports=imports)
+        found = onnx.shape_inference.infer_node_outputs(wanted, node, types, data, opset_imports=_imports(site))
     except REFUSALS:
         return None  # onnx refuses what it cannot infer from, which is no error of the model
     sizes = {text: size for size, text in names.items()}
