@@ -142,3 +142,16 @@ def test_a_condition_and_its_sentence_the_other_way_round_do_not_hold(tmp_path):
     model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
     with pytest.raises(RewriteError, match=r"wrong\.py:\d+, TypeError: require wants a condition, then the sentence"):
         surgeon.rewrite(model, str(path), check="none")
+
+
+@pytest.mark.parametrize("compared", ["x.shape[0] > 2", "2 >= x.shape[0]", "max(x.shape) < 9"])
+def test_a_size_that_is_not_fixed_is_neither_larger_nor_smaller(tmp_path, compared):
+    """The site is refused, and told why; one of fixed sizes is not."""
+    path = tmp_path / "compared.py"
+    condition = f"def fits(x):\n    require({compared}, 'x has another size')\n"
+    path.write_text(HEAD + PATTERN + condition + RULE.replace("[form]", "[form], conditions=[fits]"))
+    free = parse("(float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }")
+    fixed = parse("(float[5, 4] x) => (float[5, 4] y) { y = Relu(x) }")
+    reason = surgeon.explain(free, str(path))[0].reason
+    assert reason.startswith("the size n is not fixed, so nobody tells whether it is larger or smaller than ")
+    assert len(list(surgeon.find(fixed, str(path)))) == (0 if compared.startswith("2") else 1)

@@ -11,19 +11,20 @@ from surgeon.listing import counted
 if TYPE_CHECKING:
     from rich.status import Status
 
+REWRITE = "rewrite"
 DELAY = 0.5  # seconds of work before anything is shown
 PHASES = {
     "prove": "proving {}",
     "check": "checking what was written",
     "bisect": "looking for the sites at fault among {}",
 }
-STRIDE = 64  # steps between two looks at the display
+STRIDE = 64  # rewrites between two looks at the display, as thousands are done in a second; of proofs each is shown
 
 
 class Spinner:
     """A line on stderr that appears after half a second and goes when the work is done.  unit: what is counted."""
 
-    def __init__(self, unit: str = "rewrite") -> None:
+    def __init__(self, unit: str = REWRITE) -> None:
         self._unit = unit
         self._text = "working"
         self._status: Status | None = None
@@ -49,7 +50,8 @@ class Spinner:
             self._text = PHASES[what].format(counted(count, 'site'))
         else:
             self._text = f"{what}: {counted(count, self._unit)} so far"
-        if self._status is not None and (what in PHASES or count % STRIDE == 0):
+        is_due = what in PHASES or self._unit != REWRITE or count % STRIDE == 0
+        if self._status is not None and is_due:
             self._status.update(self._text)
 
     def wait(self) -> None:
@@ -67,7 +69,7 @@ class Spinner:
 
 
 @contextmanager
-def progress(quiet: bool, unit: str = "rewrite") -> Iterator[Callable[[str, int], None] | None]:
+def progress(quiet: bool, unit: str = REWRITE) -> Iterator[Callable[[str, int], None] | None]:
     """A callback that shows progress on a terminal once the work takes long.  unit: what it counts."""
     if quiet or not sys.stderr.isatty():
         yield None

@@ -15,7 +15,7 @@ from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.listing import like
+from surgeon.listing import first_of, like
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find, match_at
 from surgeon.misses.findings import Mismatch
@@ -46,6 +46,7 @@ TOP = 5  # different misses told of each rule
 NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
 INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
+SOME = 3  # nodes named where an unknown one was asked for
 ALIKE = 2  # letters by which the length of a name that is offered for an unknown one may differ
 
 
@@ -364,5 +365,6 @@ def _named(index: Index, name: str) -> list[Node]:
         )
     names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
     near = like(name, sorted(names))
-    hint = f"did you mean {' or '.join(near)}?" if near else "surgeon inspect shows what is in it."
+    some = first_of([node.label for _, node in nodes], SOME) or "none"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}, and surgeon view shows them all."
     raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

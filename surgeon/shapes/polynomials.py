@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from surgeon.errors import SurgeonError
+from surgeon.errors import Refused, SurgeonError
 
 MOST_TERMS, MOST_DEGREE, MOST_NUMBER, MOST_CALLS = 128, 32, 2**64, 40
 
@@ -55,6 +55,12 @@ class Expr:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
+
+    def __lt__(self, other: object) -> bool:
+        """Raises Refused: of a size that is not fixed nobody tells which of two is larger."""
+        raise Refused(f"the size {self} is not fixed, so nobody tells whether it is larger or smaller than {other}")
+
+    __le__ = __gt__ = __ge__ = __lt__
 
     def __reduce__(self) -> "tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]":
         return Expr, (self.terms,)  # hashes of strings differ from process to process
