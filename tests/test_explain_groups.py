@@ -48,6 +48,25 @@ def test_how_often_a_rule_fires_is_told_as_a_rewrite_counts_it() -> None:
     assert str(told).startswith("one_transpose fires 2 times at 1 site (")
 
 
+def test_what_a_rule_does_behind_a_last_one_counts_too() -> None:
+    """As a rewrite counts it: the last one makes what the first looks for."""
+
+    def behind(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+        return g.relu(g.abs(x))
+
+    def made(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+        return g.tanh(x)
+
+    first = surgeon.rule(patterns=[behind], target="any", name="first")(lambda g, x: g.abs(x))
+    late = surgeon.rule(patterns=[made], target="any", name="late", last=True)(lambda g, x: g.abs(x))
+    model = graph("t = Tanh(x)  y = Relu(t)")
+    _, report = surgeon.rewrite(model, [first, late], check="none")
+    told = explanations(model, [first, late])
+    assert [one.times for one in told] == [report.count("first"), report.count("late")] == [1, 1]
+    assert [one.misses for one in told] == [[], []]
+    assert [one.times for one in explanations(model, [first, late], node="t")] == [1, 1]
+
+
 @pytest.mark.parametrize("node", ["q", "t", "m", "y"])
 def test_nodes_are_followed_to_what_stands_for_them(node: str) -> None:
     told = explanations(MODEL, f"{FIRST},{SECOND}", node=node)

@@ -56,7 +56,8 @@ class Explanation(Displayed):
 
     fires: (scope, node) of the sites where it fires.  times: how often it does, as a rewrite counts it: more than once
     at a site where what it does there hangs together.  misses: nearest first.  more: how many different ones are left
-    out.  taken_by: other rules that fire at the node that was asked for.
+    out.  taken_by: other rules that fire at the node that was asked for.  left: (scope, node) where it would fire and
+    the run that was looked at had another do so.
     """
 
     rule: str
@@ -65,6 +66,12 @@ class Explanation(Displayed):
     misses: list[Mismatch] = field(default_factory=list)
     more: int = 0
     taken_by: tuple[str, ...] = ()
+    left: list[tuple[str, str]] = field(default_factory=list, repr=False)
+
+    def fired_at(self, sites: Sequence[Site]) -> None:
+        """Say at which sites of a run it fired, and how often."""
+        self.fires = [*((site.scope, site.root) for site in sites), *self.left]
+        self.times = sum(site.fired.get(self.rule, 1) for site in sites) + len(self.left)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON can hold it."""
@@ -156,8 +163,8 @@ def explanations(
     chosen = flat(resolve(rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with paused_collector(), Model.open(as_written(source)) as model:
-        told = _after(model, early, early, target, ep, node, top)
-        told |= _after(model, chosen, last, target, ep, node, top)  # what is left to these, the others would have taken
+        told = _after(model, early, early, target, ep, node, top, {})
+        told |= _after(model, chosen, last, target, ep, node, top, told)  # what is left to these others would take
     found = Explanations(told[rule] for rule in chosen)
     found.node = node
     return found
@@ -171,14 +178,22 @@ def _after(
     ep: str | None,
     node: str | None,
     top: int | None,
+    before: dict[Rule, Explanation],
 ) -> dict[Rule, Explanation]:
-    """What is said about some rules where all of these ran."""
+    """What is said about some rules where all of these ran.
+
+    before: what was said of the others where these did not run yet: what they fire at behind these is added to it.
+    """
     if not about:
         return {}
     index = indexed(model)
     asked = None if node is None else _named(index, node)
     run = RuleRun(model, rules, target, NodeFilter(), None, index, ep=ep)
     followed = None if asked is None else _Followed.of(run, asked)
+    for rule, explanation in before.items():
+        explanation.fired_at(_sites(run, rule, followed))
+        if explanation.fires:  # what the model lacked these may have made
+            explanation.misses = [miss for miss in explanation.misses if miss.node]
     turned = Turned(index, run.driver.log)
     found = {rule: _of_rule(run, rule, turned, followed, top) for rule in about}
     for rule, explanation in found.items():
@@ -219,18 +234,21 @@ class _Followed:
         return followed
 
 
+def _sites(run: RuleRun, rule: Rule, followed: _Followed | None) -> list[Site]:
+    """The sites of a run at which a rule fired; of nodes that were asked for, those that took one."""
+    if followed is not None:
+        return list(followed.by_rule.get(rule.name, ()))
+    return [site for site in run.sites if rule.name in site.fired]
+
+
 def _of_rule(run: RuleRun, rule: Rule, turned: Turned, followed: _Followed | None, top: int | None) -> Explanation:
     found, work = Explanation(rule.name), _Work(run.index, rule, run.target, run.ep)
     fires = list(work.fires())  # what the run left to others, if anything
     if followed is not None:
         fires = [match for match in fires if any(node in match.nodes for node in followed.now)]
-        sites = list(followed.by_rule.get(rule.name, ()))
         found.taken_by = tuple(other for other in followed.by_rule if other != rule.name)
-    else:
-        sites = [site for site in run.sites if rule.name in site.fired]
-    found.fires = [(site.scope, site.root) for site in sites]
-    found.fires += [(match.scope.label, match.root.label) for match in fires]
-    found.times = sum(site.fired.get(rule.name, 1) for site in sites) + len(fires)
+    found.left = [(match.scope.label, match.root.label) for match in fires]
+    found.fired_at(_sites(run, rule, followed))
     absent = (turned.told(miss) for miss in lacking(run.index, rule, run.target))
     if followed is not None:
         told = [] if found.fires else list(work.at(followed.now))
