@@ -19,7 +19,7 @@ from surgeon.listing import like
 from surgeon.ops.manual import Helper, described, described_function
 from surgeon.ops.naming import helper_name, operator_of
 from surgeon.ops.schema_tables import plain_domain
-from surgeon.ops.schemas import bind, operators, schema
+from surgeon.ops.schemas import VARIADIC, bind, operators, schema
 from surgeon.packs import points
 from surgeon.words import find_word, words
 
@@ -129,7 +129,7 @@ class Graph(gs.Graph):
         """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
         return self.versions.get(domain) if domain else int(self.opset)
 
-    def op(self, kind: str, /, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+    def op(self, kind: str, /, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx.
 
         In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.  Raises RuleError for a kind that
@@ -138,15 +138,17 @@ class Graph(gs.Graph):
         domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
         if not name or ":" in name or any(map(str.isspace, kind)):
             raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
-        if isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1:
+        if outputs is not None and (isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1):
             raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
         domain = plain_domain(domain)
-        if schema(domain, name, self.version(domain)) is not None:
-            named = dict(attributes) if outputs == 1 else {**attributes, "outputs": outputs}
-            found = self.call(domain, name, inputs, named)
-            return found[0] if outputs == 1 and isinstance(found, tuple) else found
-        made = self.emit(domain, name, inputs, dict(attributes), outputs)
-        return tuple(made) if outputs > 1 else made[0]
+        known = schema(domain, name, self.version(domain))
+        is_first = outputs is None or outputs == 1  # alone, of however many
+        if known is not None:
+            is_told = not is_first or (outputs is not None and known.max_outputs == VARIADIC)
+            found = self.call(domain, name, inputs, {**attributes, "outputs": outputs} if is_told else dict(attributes))
+            return found[0] if is_first and isinstance(found, tuple) else found
+        made = self.emit(domain, name, inputs, dict(attributes), outputs or 1)
+        return made[0] if is_first else tuple(made)
 
     def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""

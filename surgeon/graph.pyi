@@ -62,7 +62,7 @@ class Graph(gs.Graph):
         """Add one node of a known op; returns its output, or a tuple where it has several."""
     def version(self, domain: str) -> int | None:
         """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
-    def op(self, kind: str, /, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+    def op(self, kind: str, /, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx."""
     def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""

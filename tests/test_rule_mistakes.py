@@ -155,3 +155,24 @@ def test_a_size_that_is_not_fixed_is_neither_larger_nor_smaller(tmp_path, compar
     reason = surgeon.explain(free, str(path))[0].reason
     assert reason.startswith("the size n is not fixed, so nobody tells whether it is larger or smaller than ")
     assert len(list(surgeon.find(fixed, str(path)))) == (0 if compared.startswith("2") else 1)
+
+
+def test_an_op_of_any_number_of_outputs_may_have_one():
+    """If, whose bodies the pattern does not say: one output is said as any other number is."""
+
+    def chosen(g, c, **attributes):
+        return g.relu(g.op("If", c, outputs=1, **attributes))
+
+    def turned(g, c, **attributes):
+        bodies = {"then_branch": attributes["else_branch"], "else_branch": attributes["then_branch"]}
+        return g.op("If", g.op("Not", c), outputs=1, **bodies)
+
+    made = surgeon.rule(patterns=[chosen], target="any", name="turned")(turned)
+    model = parse("""(bool c, float[n] x) => (float[n] y) {
+        a = If(c) <then_branch = one () => (float[n] p) { p = Tanh(x) },
+                   else_branch = two () => (float[n] q) { q = Abs(x) }>
+        y = Relu(a) }""")
+    after, _ = surgeon.rewrite(model, made, check="none")
+    assert [node.op_type for node in after.graph.node] == ["Not", "If"]
+    with pytest.raises(RuleError, match="If can have any number of outputs; say how many"):
+        list(surgeon.find(model, surgeon.rule(patterns=[lambda g, c: g.op("If", c)], target="any")(turned)))
