@@ -3,7 +3,7 @@
 # ruff: noqa: N803 - attributes are spelled as ONNX spells them
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,10 @@ class Graph(gs.Graph):
         """Add one node of a known op; returns its output, or a tuple where it has several."""
     def version(self, domain: str) -> int | None:
         """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
-    def op(self, kind: str, /, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
+    @overload
+    def op(self, kind: str, /, *inputs: Any, outputs: Literal[1] | None = None, **attributes: Any) -> Tensor: ...
+    @overload
+    def op(self, kind: str, /, *inputs: Any, outputs: int, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx."""
     def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""

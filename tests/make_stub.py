@@ -75,7 +75,7 @@ _TYPES = {
 _DTYPE_NAMES = re.compile(r"to|(.*_)?(dtype|datatype)")
 _IMPORTS = (
     "from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence",
-    "from typing import Any, TypeAlias, overload",
+    "from typing import Any, Literal, TypeAlias, overload",
     "import numpy as np",
     "import numpy.typing as npt",
     "import onnx",
@@ -228,6 +228,10 @@ def _bare_function(node: ast.FunctionDef, indent: str, shown: str) -> str:
     line = f"{indent}def {node.name}({arguments}){returns}:"
     if len(line) + 4 > WIDTH:
         line = f"{indent}def {node.name}(\n{indent}    {arguments}\n{indent}){returns}:"
+    if node.name == "op":  # one tensor, unless several are asked for
+        one, several = line.replace("-> Any", "-> Tensor"), line.replace("int | None = None", "int")
+        one = one.replace("int | None = None", "Literal[1] | None = None")
+        return f"{indent}@overload\n{one} ...\n{indent}@overload\n{several}\n{shown}"
     return f"{decorators}{line}\n{shown}" if shown else f"{decorators}{line} ...\n"
 
 

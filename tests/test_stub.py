@@ -95,7 +95,9 @@ GOOD = """
         y = g.leaky_relu(y, alpha=alpha)
         y = g.concat(x, y, 1.0, axis=0)
         y = g.and_(g.equal(x, y), g.not_(x))
-        return g.ms_fast_gelu(y)
+        first, second = g.op("acme::halves", y, outputs=2)
+        assert_type(g.op("acme::scaled", first, alpha=alpha), Tensor)
+        return g.op("acme::joined", first, g.ms_fast_gelu(second))
 """
 
 BAD = {
@@ -104,6 +106,7 @@ BAD = {
     "g.gemm(x)": "Missing positional argument",
     'g.leaky_relu(x, alpha="a")': "alpha",
     "g.top_k(x, 5) + 1": "operator",
+    'first, second = g.op("acme::halves", x)': "not iterable",
 }
 
 
