@@ -17,8 +17,7 @@ import surgeon.layouts  # noqa: F401  its words
 from surgeon.errors import LeftOut, Refused, RuleError
 from surgeon.listing import like
 from surgeon.ops.manual import Helper, described, described_function
-from surgeon.ops.naming import helper_name, operator_of
-from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.naming import domain_and_name, helper_name, operator_of
 from surgeon.ops.schemas import VARIADIC, bind, operators, schema
 from surgeon.packs import points
 from surgeon.words import find_word, words
@@ -135,12 +134,7 @@ class Graph(gs.Graph):
         In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.  Raises RuleError for a kind that
         is no name, and for fewer outputs than one.
         """
-        domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
-        if not name or ":" in name or any(map(str.isspace, kind)):
-            raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
-        if outputs is not None and (isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1):
-            raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
-        domain = plain_domain(domain)
+        domain, name = domain_and_name(kind, outputs)
         known = schema(domain, name, self.version(domain))
         is_first = outputs is None or outputs == 1  # alone, of however many
         if known is not None:

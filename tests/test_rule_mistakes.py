@@ -109,6 +109,7 @@ def test_a_mistake_is_told_with_its_line(title, tmp_path):
 FORMS = "@written.on('onnx')\ndef _(g, x):\n    return g.tanh(x)\n"
 RIGHT = {
     "sizes that are computed": HEAD + RECORD.replace("rows columns", "... rows*2 2*columns? rows+1 _ 7"),
+    "any axes by a name": HEAD + RECORD.replace("rows columns", "*ahead columns"),
     "axes with a dot and none": HEAD + RECORD.replace('"rows columns"', '".rows columns", ""'),
     "forms of one name": argument("patterns=[form]")
     + FORMS

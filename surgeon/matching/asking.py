@@ -23,6 +23,20 @@ class LooksAtModel(RuleError):
     """A function that is traced as a pattern asks for what only a model has, such as a shape."""
 
 
+class UnknownAttributes(dict[str, Any]):
+    """All further attributes of a node, to be unpacked."""
+
+    def __missing__(self, name: str) -> Any:
+        raise LooksAtModel(f"a pattern is traced before there is a model, so no attribute {name} is known yet")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As `__missing__`."""
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self[str(name)])
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter of a function of a rule, or a field of a record.

@@ -29,7 +29,7 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
 from surgeon.graph import ASSOCIATIVE, Graph, Tensor
-from surgeon.matching.asking import LooksAtModel, Parameter, parameters_of, require_kind, takes
+from surgeon.matching.asking import LooksAtModel, Parameter, UnknownAttributes, parameters_of, require_kind, takes
 from surgeon.matching.pattern import (
     AnyOf,
     Claim,
@@ -46,7 +46,7 @@ from surgeon.matching.pattern import (
     is_deeper,
     walk,
 )
-from surgeon.matching.records import Captures, UnknownAttributes, record_of, recorded
+from surgeon.matching.records import Captures, record_of, recorded
 from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"

@@ -55,8 +55,7 @@ def dims(*layouts: str, default: Any = NONE) -> Any:
         What a record of captures reads; a match whose tensors have other axes is refused, with a sentence that says so.
 
     Raises:
-        RuleError: there is no layout, one has `...`, or axes of a name, twice, or what stands in it is no axis, as a comma
-            is none.
+        RuleError: there is no layout, one has `...`, or axes of a name, twice, or what stands in one is no axis.
 
     Examples:
         >>> from surgeon import Captures, Tensor, dims
@@ -387,17 +386,3 @@ def _recording(record: type[Captures]) -> type[Captures]:
         raise _no_field(record, field)
 
     return type(record.__name__, (record,), {"__setattr__": assign, "__getattr__": absent})
-
-
-class UnknownAttributes(dict[str, Any]):
-    """All further attributes of a node, to be unpacked."""
-
-    def __missing__(self, name: str) -> Any:
-        raise LooksAtModel(f"a pattern is traced before there is a model, so no attribute {name} is known yet")
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """As `__missing__`."""
-        return self[name]
-
-    def __contains__(self, name: object) -> bool:
-        return bool(self[str(name)])

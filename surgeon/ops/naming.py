@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from onnx import defs
 
+from surgeon.errors import RuleError
 from surgeon.ops.schema_tables import domains, operators, plain_domain
 
 PREFIXES: Mapping[str, str] = MappingProxyType(
@@ -81,6 +82,19 @@ def all_helpers() -> Mapping[str, tuple[str, str]]:
 
 
 @cache
+def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
+    """The parts of an op's name as `g.op` takes it, "custom::deform_conv2d".  outputs: how many it is to have, if told.
+
+    Raises RuleError for what is no name, and for fewer outputs than one.
+    """
+    domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
+    if not name or ":" in name or any(map(str.isspace, str(kind))):
+        raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
+    if outputs is not None and (isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1):
+        raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
+    return plain_domain(domain), name
+
+
 def operator_of(helper: str) -> tuple[str, str] | None:
     """The domain and name of the operator that a helper makes, or None if no operator has that helper."""
     likely = "".join(word.capitalize() for word in helper.split("_"))
