@@ -94,7 +94,8 @@ def numbers_of(m: Length, count: int) -> tuple[float, float]:
     """What the result is multiplied with beside a scale, and the ε, where a row has so many numbers."""
     if m.floor is None:
         return m.outer / sqrt(count), m.epsilon / count
-    require(0 < m.floor / m.inner <= LARGEST_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
+    require(m.inner > 0, "the length is multiplied with a number that is not positive")
+    require(0 <= m.floor / m.inner <= LARGEST_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
     return m.outer / (m.inner * sqrt(count)), (m.floor / m.inner) ** 2 / count
 
 

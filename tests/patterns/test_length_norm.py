@@ -8,6 +8,7 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 HEAD = "(float[n, 5, 16] x) => (float[n, 5, 16] y)"
 CONSTANTS = "float floor = {1e-12}, float four = {4}, float quarter = {0.25}, float three = {3}, float one = {1}"
 CONSTANTS += ", float eps = {1e-6}, float two = {2}, int64[1] last = {-1}, int64[1] middle = {1}, float16 tiny = {17}"
+CONSTANTS += ", float16 none = {0}, float16 sixteen = {17408}, float zero = {0}, float minus = {-1}"
 SCALE = "float[16] g = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}"
 LENGTH = "l = ReduceL2<axes = [-1]>(x) c = Clip(l, floor) d = Div(x, c) "
 
@@ -38,6 +39,8 @@ FIRES = [
     Case(length_norm, "the root on the length",
          graph("l = ReduceL2<axes = [-1]>(x) r = Mul(l, quarter) c = Clip(r, floor) d = Div(x, c) y = Mul(d, g)")),
     Case(length_norm, "a maximum", graph("l = ReduceL2<axes = [-1]>(x) c = Max(l, floor) d = Div(x, c) y = Mul(d, g)")),
+    Case(length_norm, "a floor that is 0 in half precision",
+         graph(f"{LENGTH} y = Mul(d, sixteen)".replace("floor", "none"), HEAD.replace("float[", "float16["))),
     Case(length_norm, "a scale that is an input",
          graph(f"{LENGTH} r = Mul(d, three) y = Mul(r, w)", "(float[n, 5, 16] x, float[16] w) => (float[n, 5, 16] y)")),
 ]
@@ -46,6 +49,8 @@ SPARES = [
          model=graph(f"{LENGTH} y = Mul(d, four)".replace("[-1]", "[1]"))),
     Case(length_norm, "a floor that shows", why="the floor is 1",
          model=graph(f"{LENGTH} y = Mul(d, four)".replace("l, floor", "l, one"))),
+    Case(length_norm, "a floor that is all there is", why="a number that is not positive",
+         model=graph("l = ReduceL2<axes = [-1]>(x) r = Mul(l, minus) c = Clip(r, zero) d = Div(x, c) y = Mul(d, four)")),
     Case(length_norm, "no number behind it", why="wanted",
          model=graph(f"{LENGTH} y = Neg(d)")),
     Case(length_norm, "the length of something else", why="wanted",
