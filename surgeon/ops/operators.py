@@ -105,10 +105,10 @@ _MADE = (
     Op("QuantizeLinear", keeps_shape=True, unshared=True, wholes=1),
 )  # fmt: skip
 _SUMS = (
-    Op("ReduceMean", reduces="sum", adds_up=True, axes=Axes(1, 18)),
-    Op("ReduceSum", reduces="sum", adds_up=True, axes=Axes(1, 13)),
-    *each("ReduceL1 ReduceLogSum ReduceLogSumExp", reduces="sum", adds_up=True, axes=Axes(1, 18)),
-    *each("ReduceL2 ReduceSumSquare", reduces="sum", adds_up=True, squares=True, axes=Axes(1, 18)),
+    Op("ReduceMean", reduces="sum", adds_up=True, foldable=True, axes=Axes(1, 18)),
+    Op("ReduceSum", reduces="sum", adds_up=True, foldable=True, axes=Axes(1, 13)),
+    *each("ReduceL1 ReduceLogSum ReduceLogSumExp", reduces="sum", adds_up=True, foldable=True, axes=Axes(1, 18)),
+    *each("ReduceL2 ReduceSumSquare", reduces="sum", adds_up=True, squares=True, foldable=True, axes=Axes(1, 18)),
     Op("ReduceProd", reduces="product", foldable=True, axes=Axes(1, 18)),
     *each("ReduceMax ReduceMin", reduces="pick", picks=True, moves=(0,), foldable=True, axes=Axes(1, 18)),
     Op("CumSum", same=True, adds_up=True, foldable=True, axes=Axes(1)),

@@ -191,8 +191,9 @@ class Folding:
         return made if right and sum(array.nbytes for array in made.values()) <= self.most else None
 
     def _adds_up_halves(self, node: Node) -> bool:
-        """Whether a node adds up products of numbers of 16 bits or less, which every runtime rounds in its own way."""
-        return bool(record(node.op).product) and any(self.values[name].itemsize < 4 for name in node.inputs if name)
+        """Whether a node adds up numbers of 16 bits or less, or their products, which runtimes round differently."""
+        is_sum = bool(record(node.op).product) or record(node.op).adds_up
+        return is_sum and any(self.values[name].itemsize < 4 for name in node.inputs if name)
 
     def _is_small(self, node: Node, name: str) -> bool:
         """Whether a result is known to take no more than it may."""

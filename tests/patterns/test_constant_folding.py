@@ -34,6 +34,8 @@ FIRES = [
     Case(constant_folding, "a net over a table of distances, as Swin V2 computes its bias", model(
         "c = Unsqueeze(w, one) h = MatMul(c, m) r = Relu(h) k = MatMul(r, mt) f = Squeeze(k, one) b = Sigmoid(f) "
         "y = Add(x, b)")),
+    Case(constant_folding, "a weight over its length, as weight norm has it", model(
+        "l = ReduceL2<axes = [1]>(m) k = Div(m, l) r = ReduceSum(k, one) u = ReduceMean(r) y = Add(x, u)")),
     Case(constant_folding, "each number once", model("u, p, q, c = Unique(w) y = Add(x, u)")),
     Case(constant_folding, "a small mask", model("a = ConstantOfShape<value = float[1] {2}>(s) y = Add(x, a)")),
     Case(
@@ -47,6 +49,9 @@ SPARES = [
          model=parse(
              "(float16[n, 2] x) => (float16[n, 2] y) <float16[2, 2] a = {1, 2, 3, 4}, float16[2, 2] b = {5, 6, 7, 8}> "
              "{ m = MatMul(a, b) y = MatMul(x, m) }")),
+    Case(constant_folding, "a sum of halves", why="nothing is computed",
+         model=parse("(float16[n, 2] x) => (float16[n, 2] y) <float16[2, 2] a = {1, 2, 3, 4}> "
+                     "{ m = ReduceSum(a) y = Add(x, m) }")),
     Case(
         constant_folding, "nothing fixed", model("a = Exp(x) y = Add(a, w)"), why="nothing is computed from constants"
     ),
@@ -59,7 +64,7 @@ SPARES = [
     Case(
         constant_folding,
         "a large mask",
-        model("a = ConstantOfShape(big) b = ReduceSum(a) c = Add(a, b) d = ReduceMax(c) y = Add(x, d)", opset=11),
+        model("a = ConstantOfShape(big) b = Softmax<axis = 0>(a) c = Add(a, b) d = ReduceMax(c) y = Add(x, d)", opset=11),
         why="computed from constants alone, but written out would add 39",
     ),
     Case(
