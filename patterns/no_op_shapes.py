@@ -90,19 +90,24 @@ def over_spread(g: Graph, x: Tensor, divisor: Tensor, shape: Tensor) -> Tensor:
     return g.div(x, g.capture("spread", g.shared(g.expand(divisor, shape))))
 
 
+def times_spread(g: Graph, x: Tensor, factor: Tensor, shape: Tensor) -> Tensor:
+    """x times what was spread before."""
+    return g.mul(x, g.capture("spread", g.shared(g.expand(factor, shape))))
+
+
 def spread_to_it(x: Tensor, spread: Tensor) -> None:
-    """It was spread to the shape of x, which a division spreads it to itself."""
-    require(spread.shape is not None and spread.shape == x.shape, "the divisor need not be spread to the shape of x")
+    """It was spread to the shape of x, which a product spreads it to itself."""
+    require(spread.shape is not None and spread.shape == x.shape, "what is spread need not have the shape of x")
 
 
-@rule(patterns=[over_spread], conditions=[spread_to_it], target="any")
-def no_op_spread(g: Graph, x: Tensor, divisor: Tensor) -> Tensor:
-    """Divide by a tensor as it is, without spreading it first.
+@rule(patterns=[over_spread, times_spread], conditions=[spread_to_it], target="any")
+def no_op_spread(g: Graph, x: Tensor, divisor: Tensor | None = None, factor: Tensor | None = None) -> Tensor:
+    """Divide by a tensor as it is, or multiply with it, without spreading it first.
 
-    What: Div by an Expand to the shape of the dividend, as torch's normalize writes the length of each row.
+    What: Div by an Expand to the shape of x, as torch's normalize writes lengths, and Mul with one, as gates are.
     Numerics: none.
     """
-    return g.div(x, divisor)
+    return g.mul(x, factor) if divisor is None else g.div(x, divisor)
 
 
 @rule(patterns=[expanded, tiled], conditions=[repeats_nothing], target="any")

@@ -33,6 +33,7 @@ GROUPS = {
         "no_op_scatter",
         "joined_parts",
         "no_op_zeros",
+        "spread_number",
         "no_op_conditions",
         "gather_in_order",
         "chains",

@@ -50,7 +50,8 @@ SPARES = [
     Case(length_norm, "a floor that shows", why="the floor is 1",
          model=graph(f"{LENGTH} y = Mul(d, four)".replace("l, floor", "l, one"))),
     Case(length_norm, "a floor that is all there is", why="a number that is not positive",
-         model=graph("l = ReduceL2<axes = [-1]>(x) r = Mul(l, minus) c = Clip(r, zero) d = Div(x, c) y = Mul(d, four)")),
+         model=graph("l = ReduceL2<axes = [-1]>(x) r = Mul(l, minus) c = Clip(r, zero) d = Div(x, c) "
+                     "y = Mul(d, four)")),
     Case(length_norm, "no number behind it", why="wanted",
          model=graph(f"{LENGTH} y = Neg(d)")),
     Case(length_norm, "the length of something else", why="wanted",

@@ -72,6 +72,8 @@ FIRES = [
         constants="float k = {1e-12}")),
     Case(no_op_spread, "by what others read too", model(
         "l = ReduceL2<axes = [-1]>(x) s = Shape(x) e = Expand(l, s) a = Div(x, e) y = Add(a, e)")),
+    Case(no_op_spread, "a gate for each row, as expand_as writes it", model(
+        "m = ReduceMean<axes = [-1]>(x) k = Sigmoid(m) s = Shape(x) e = Expand(k, s) y = Mul(x, e)")),
     Case(no_op_expand, "tiled once", model("a = Tile(x, t) y = Relu(a)", constants="int64[2] t = {1, 1}")),
     Case(no_op_slice, "to the end", model("a = Slice(x, zero, last, one) y = Relu(a)", constants=ENDS)),
     Case(
@@ -102,7 +104,7 @@ FIRES = [
     Case(no_op_cast, "for any target", model("a = Cast<to = 1>(x) y = Relu(a)"), target="contrib"),
 ]
 SPARES = [
-    Case(no_op_spread, "the dividend is spread too", why="need not be spread to the shape of x", model=model(
+    Case(no_op_spread, "the dividend is spread too", why="need not have the shape of x", model=model(
         "l = ReduceL2<axes = [-1]>(x) s = Concat<axis = 0>(k, four) e = Expand(l, s) y = Div(x, e)", made="m, 4",
         shape="1, 4", constants="int64[1] k = {3}, int64[1] four = {4}")),
     Case(identity, "it names an output", model("y = Identity(x)"), why="must keep its name"),
