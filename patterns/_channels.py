@@ -23,6 +23,19 @@ def conv(g: Graph, m: Weighted) -> Tensor:
     return g.any_of(*(write(m.x, m.w, m.bias, **m.attributes) for write in (g.conv, g.conv_transpose)))
 
 
+def linear(g: Graph, m: Weighted) -> Tensor:
+    """x · w, or x · w + bias."""
+    product = g.matmul(m.x, m.w)
+    return g.any_of(g.add(product, m.bias), product)
+
+
+def of_columns(m: Weighted, columns: int) -> None:
+    """The weights are a matrix, and the bias, if there is one, is a number for each of its columns."""
+    require(m.w.rank == 2, "the weights are no matrix")
+    fits = m.bias is None or (m.bias.values.size == columns == (m.bias.shape or (1,))[-1])
+    require(fits, "the bias must hold one number for each column of the weights")
+
+
 def scaled(w: Array, factor: Array) -> Array:
     """w · factor in the dtype of w: computed in double precision and rounded once, a buffer at a time.
 

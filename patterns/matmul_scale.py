@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
-from ._channels import Array, Weighted, new_bias, scaled
+from ._channels import Array, Weighted, linear, new_bias, of_columns, scaled
 
 
 class ScaledLinear(Weighted):
@@ -17,15 +17,9 @@ class ScaledLinear(Weighted):
     attributes: dict[str, Any] | Any = None
 
 
-def linear(g: Graph, m: ScaledLinear) -> Tensor:
-    """x · w, or x · w + bias, or Gemm."""
-    product = g.matmul(m.x, m.w)
-    return g.any_of(g.add(product, m.bias), product, g.gemm(m.x, m.w, m.bias, **m.attributes))
-
-
 def multiplied(g: Graph, m: ScaledLinear) -> Tensor:
     """(x · w + bias) · factor, perhaps with a Transpose between."""
-    made = linear(g, m)
+    made = g.any_of(linear(g, m), g.gemm(m.x, m.w, m.bias, **m.attributes))
     m.y = g.any_of(g.transpose(made, perm=m.perm), made)
     return g.mul(m.y, m.factor)
 
@@ -50,11 +44,9 @@ def matmul_scale(g: Graph, m: ScaledLinear) -> Tensor:
     precision would hold the weights of a column with fewer digits.
     """
     turned = bool((m.attributes or {}).get("transB", 0))
-    require(m.w.rank == 2, "the weights are no matrix")
-    columns = m.w.shape[0 if turned else 1]
+    columns = m.w.shape[0 if turned else -1]
+    of_columns(m, columns)
     factor = for_columns(m, columns)
-    fits = m.bias is None or (m.bias.values.size == columns == m.bias.shape[-1])
-    require(fits, "the bias must hold one number for each column of the weights")
     weights = scaled(m.w.values, factor[:, None] if turned else factor)
     if weights.dtype == np.float16:
         largest = np.abs(weights).max(axis=int(turned))

@@ -8,8 +8,11 @@ from surgeon.patterns.matmul_batch_norm import matmul_batch_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 5, 4] x) => (float[n, 5, 8] y)"
-NORM = "b = BatchNormalization(f, scale, shift, mean, variance) s = Shape(a) "
-TENSORS = {"w": (4, 8), **dict.fromkeys(("scale", "shift", "mean", "variance"), (8,))}
+NORM_ALONE = "b = BatchNormalization(f, scale, shift, mean, variance)"
+NORM = f"{NORM_ALONE} s = Shape(a) "
+FLAT, COLUMNS = "(float[n, 4] x) => (float[n, 8] y)", "(float[n, h, 4] x) => (float[n, 8, h] y)"
+TENSORS = {"w": (4, 8), "beside": (5, 8), "square": (8, 8),
+           **dict.fromkeys(("bias", "scale", "shift", "mean", "variance"), (8,))}  # fmt: skip
 
 
 def graph(body, head=HEAD):
@@ -30,8 +33,22 @@ FIRES = [
     Case(matmul_batch_norm, "split into heads at once",
          graph(f"a = MatMul(x, w) f = Reshape(a, rows) {NORM} y = Reshape(b, heads)",
                HEAD.replace("5, 8]", "5, 2, 4]"))),
+    Case(matmul_batch_norm, "behind a bias",
+         graph(f"p = MatMul(x, w) a = Add(p, bias) f = Reshape(a, rows) {NORM} y = Reshape(b, s)")),
+    Case(matmul_batch_norm, "of a matrix as it is, as TabNet has it",
+         graph(f"f = MatMul(x, w) {NORM_ALONE} y = Relu(b)", FLAT)),
+    Case(matmul_batch_norm, "of a matrix and a bias",
+         graph(f"a = MatMul(x, w) f = Add(bias, a) {NORM_ALONE} y = Relu(b)", FLAT)),
+    Case(matmul_batch_norm, "behind a Transpose, as PointPillars has it",
+         graph(f"p = MatMul(x, w) a = Add(p, bias) f = Transpose<perm = [0, 2, 1]>(a) {NORM_ALONE} y = Relu(b)",
+               COLUMNS)),
 ]
 SPARES = [
+    Case(matmul_batch_norm, "columns that are no channels", why="the columns of the product are not normalised",
+         model=graph(f"f = MatMul(x, square) {NORM_ALONE} y = Relu(b)", "(float[n, 8, 8] x) => (float[n, 8, 8] y)")),
+    Case(matmul_batch_norm, "a bias for each row", why="the bias must hold one number for each column",
+         model=graph(f"p = MatMul(x, w) a = Add(p, beside) f = Transpose<perm = [0, 2, 1]>(a) {NORM_ALONE} y = Relu(b)",
+                     COLUMNS.replace("h", "5"))),
     Case(matmul_batch_norm, "a normalisation in training", why="training_mode = 1",
          model=graph("a = MatMul(x, w) f = Flatten<axis = 2>(a) "
                      f"{NORM} y = Reshape(b, s)".replace("n(f", "n<training_mode = 1>(f"))),
