@@ -70,7 +70,7 @@ def einsum(g: Graph, m: Product) -> Tensor:
     left, right, want = written_out(m.equation, (a.rank, b.rank))
     if {*left, *right} == {*want}:
         return g.mul(beside(g, a, left, want), beside(g, b, right, want))
-    if want and want[-1] not in right:
+    if {*left} < {*right} or (want and want[-1] not in right and not {*right} < {*left}):  # a vector is the second
         a, b, left, right = b, a, right, left
     parts = parts_of(left, right, want)
     sizes, others = dict(zip(left, a.shape, strict=True)), dict(zip(right, b.shape, strict=True))

@@ -18,7 +18,7 @@ from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.inputs.dims import require_dims
 from surgeon.matching.match import Match
-from surgeon.matching.pattern import captured
+from surgeon.matching.pattern import Output, captured, walk
 from surgeon.models.options import CheckOptions
 from surgeon.rewriting.result import Site
 from surgeon.rewriting.run import RuleRun
@@ -74,12 +74,17 @@ def _captures_read(node: Node, step: Step) -> list[Ref | None]:
 
 
 def _lacks_captures(rule: Rule, match: Match) -> bool:
-    """Whether the reference is a pattern that reads what the match does not bind: a record has None for that."""
+    """Whether the reference is a pattern that reads what the match does not bind: a record has None for that.
+
+    It reads what its first forms do, and the attributes that any form has: `**None` breaks off all of it.
+    """
     traced = rule.compiled(rule.reference)[:1] if rule.reference in rule.patterns else ()
     for pattern in (compiled.pattern for compiled in traced):
         fields = pattern.record.fields() if pattern.record is not None else ()
         absent = {field.name for field in fields if field.default is None} - match.bound.keys()
-        return not absent.isdisjoint(captured(first_forms(pattern)))
+        others = (value.operation.others for value in walk(pattern.outputs) if isinstance(value, Output))
+        read = {*captured(first_forms(pattern)), *(item.name for item in others if item is not None)}
+        return not absent.isdisjoint(read)
     return False
 
 

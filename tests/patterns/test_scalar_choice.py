@@ -4,6 +4,7 @@ import pytest
 from surgeon.patterns.attention import masked_attention
 from surgeon.patterns.scalar_choice import scalar_choice
 
+import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 4] x, bool[n, 4] c) => (float[n, 4] y)"
@@ -32,6 +33,8 @@ FIRES = [
     Case(scalar_choice, "half precision", graph(
         "s = Shape(x) z = Expand(half, s) y = Where(c, z, x)", HEAD.replace("float", "float16"),
         "float16 half = {14336}")),
+    Case(scalar_choice, "by a condition of it", graph(
+        "t = Greater(x, half) s = Shape(x) z = Expand(half, s) y = Where(t, x, z)", HEAD.replace(", bool[n, 4] c", ""))),
     Case([scalar_choice, masked_attention], "an attention that sets rows without weights to zero",
          graph(GUARDED, f"({SCORES}) => (float[b, 4, s, 6] y)", LOW)),
 ]
@@ -53,3 +56,9 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_what_expand_spreads_is_proved_too():
+    """Its reference may have a ConstantOfShape, which has attributes that such a match does not bind."""
+    _, report = surgeon.rewrite(graph(f"{FULL} y = Where(c, x, z)"), scalar_choice)
+    assert [site.outcome for site in report.sites] == ["proved"]
