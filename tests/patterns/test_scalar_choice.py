@@ -34,7 +34,7 @@ FIRES = [
         "s = Shape(x) z = Expand(half, s) y = Where(c, z, x)", HEAD.replace("float", "float16"),
         "float16 half = {14336}")),
     Case(scalar_choice, "by a condition of it", graph(
-        "t = Greater(x, half) s = Shape(x) z = Expand(half, s) y = Where(t, x, z)", HEAD.replace(", bool[n, 4] c", ""))),
+        f"t = Greater(x, half) {FULL} y = Where(t, x, z)", HEAD.replace(", bool[n, 4] c", ""))),
     Case([scalar_choice, masked_attention], "an attention that sets rows without weights to zero",
          graph(GUARDED, f"({SCORES}) => (float[b, 4, s, 6] y)", LOW)),
 ]
