@@ -18,6 +18,7 @@ class Beside(Full):
     condition: what chooses between them, where that is a tensor.
     """
 
+    shape: Tensor | Any = None
     y: Tensor | Any = None
     many: Constant | Any = None
     condition: Tensor | Any = None
@@ -26,11 +27,13 @@ class Beside(Full):
     def value(self) -> np.ndarray[Any, Any]:
         """The number, of its dtype, without axes.  Refuses a stored tensor of several."""
         if self.many is None:
-            return super().value.reshape(())
+            one = super().value
+            require(one.size == 1, "several numbers are spread")
+            return one.reshape(())
         values = self.many.values.reshape(-1)
         require(values.size > 1, "it is one number already")
         require(values.tobytes() == values[:1].tobytes() * values.size, "the numbers are not all the same")
-        return values[0].reshape(())
+        return np.asarray(values[0])
 
 
 def number(g: Graph, m: Beside) -> Tensor:
@@ -43,7 +46,8 @@ def before(op: str) -> Callable[[Graph, Beside], Tensor]:
     """x beside the number."""
 
     def form(g: Graph, m: Beside) -> Tensor:
-        return g.op(op, m.x, number(g, m))
+        made: Tensor = g.op(op, m.x, number(g, m))
+        return made
 
     form.__doc__, form.__name__ = f"{op} of a tensor and a number everywhere.", f"{op.lower()}_of_number"
     return form
@@ -53,7 +57,8 @@ def behind(op: str) -> Callable[[Graph, Beside], Tensor]:
     """The number beside y."""
 
     def form(g: Graph, m: Beside) -> Tensor:
-        return g.op(op, number(g, m), m.y)
+        made: Tensor = g.op(op, number(g, m), m.y)
+        return made
 
     form.__doc__, form.__name__ = f"{op} of a number everywhere and a tensor.", f"number_{op.lower()}"
     return form
@@ -99,4 +104,5 @@ def spread_number(g: Graph, m: Beside) -> Tensor:
     value = m.value
     if m.condition is not None:
         return g.where(m.condition, value if m.x is None else m.x, value if m.y is None else m.y)
-    return g.op(m.match.root.op, *((m.x, value) if m.y is None else (value, m.y)))
+    made: Tensor = g.op(m.match.root.op, *((m.x, value) if m.y is None else (value, m.y)))
+    return made

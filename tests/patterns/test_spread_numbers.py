@@ -34,6 +34,8 @@ FIRES = [
     Case(spread_number, "what others read too", graph(f"{ZEROS} a = Max(x, z) y = Sub(a, z)")),
 ]
 SPARES = [
+    Case(spread_number, "several numbers that are spread", why="several numbers are spread",
+         model=graph("s = Shape(x) z = Expand(some, s) y = Max(x, z)", "n, 2, 2", "float[n, 2, 2] y")),
     Case(spread_number, "numbers that differ", why="not all the same",
          model=graph("y = Max(x, some)", "2, 2", "float[2, 2] y")),
     Case(spread_number, "one number as it is", why="one number already", model=graph("y = Max(x, scalar)")),
