@@ -107,7 +107,7 @@ BY_EXPORTS = {
     *("resized_by_products", "resized_elsewhere", "resized_axes"),  # constants that are told
     *("max_roi_pool", "reduced_truths", "narrow_celu"),  # truths, and what few run
     *("mixed_layer_norm", "mixed_scale"),  # what none runs
-    *("requantized", "quantized_once", "qlinear_add"),  # integers, and scales that are stored
+    *("requantized", "quantized_once", "qlinear_add", "qlinear_mul"),  # integers, and scales that are stored
     "matmul_nbits",  # weights of four bits, packed
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
