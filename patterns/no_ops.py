@@ -93,7 +93,8 @@ def no_op_arithmetic(g: Graph, x: Tensor) -> Tensor:
     """Take out products and quotients with 1, and sums and differences with 0.
 
     What: x · 1, x / 1, x + 0 and x − 0 with constants of exactly these values, where the shape stays.
-    Numerics: none, but that −0.0, which + 0 makes 0.0, stays −0.0.
+    Numerics: none, but that −0.0, which + 0 makes 0.0, stays −0.0; a sum that something divides by stays for that, as
+    x / (y + 1e-8) is in half precision.
     """
     return x
 

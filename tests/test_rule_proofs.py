@@ -55,6 +55,7 @@ UNMADE = {
     "group_norm_silu": {"behind_instances", "behind_moments"},
     "instance_norm": {"with_scale_behind"},
     "l2_norm": {"floored"},
+    "matmul_batch_norm": {"product_and_norm"},  # of rows that a reshape makes
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
     "size_of_joined": {"quotient"},

@@ -14,6 +14,7 @@ from surgeon.errors import ModelFileError, Refused, RewriteError, RuleError, Sur
 from surgeon.file.sameness import Contents
 from surgeon.file.save import Written
 from surgeon.implementations import shipped
+from surgeon.indexing.divisors import divides
 from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.inputs.dims import require_dims
@@ -29,7 +30,6 @@ from surgeon.sites.experiment import ProofOptions
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.region import Region
 from surgeon.sites.site_check import SiteCheck
-from surgeon.sites.zeros import divides
 from surgeon.splicing.fragment import Ref, build
 from surgeon.splicing.keeping import makers
 from surgeon.splicing.splice import Step, import_version

@@ -6,6 +6,7 @@ from functools import partial
 from onnx import FunctionProto
 
 from surgeon.indexing.constants import CONSTANT_OPS
+from surgeon.indexing.divisors import divides
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.listing import and_more
@@ -21,6 +22,7 @@ PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # 
 def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
     """Products and quotients with 1, sums and differences with 0; 1e-12 is not 0.
 
+    A sum of floats stays that something divides by: 0 makes 0 of -0, which tells there.
     Binds `x`, the `constant`, and `y`, the result.
     """
     producers, scalar, found = scope.producers, partial(index.constants.scalar, scope), list[tuple[Node, int]]()
@@ -32,11 +34,17 @@ def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
                     continue
                 constant = scalar(name)  # of one element: a weight that happens to be all ones is data
                 if constant is not None and constant[0] == number:
-                    found.append((node, place))
+                    if not (constant[3] and number == 0 and _makes_a_divisor(node, scope, place)):
+                        found.append((node, place))
                     break
     for node, place in sorted(found, key=lambda item: item[0].slot):
         if node.alive:
             yield _found(node, place)
+
+
+def _makes_a_divisor(node: Node, scope: Scope, place: int) -> bool:
+    """Whether something divides by a sum, or by what would stand for it then."""
+    return node.op in COMMUTATIVE and any(divides(scope, name) for name in (node.outputs[0], node.inputs[1 - place]))
 
 
 neutral_arithmetic = Search(_neutral_arithmetic, "no product or quotient with 1 and no sum or difference with 0")
