@@ -27,10 +27,15 @@ class Full(Captures):
         return np.zeros((), np.float32) if value is None else numpy_helper.to_array(value).reshape(())
 
 
-def full(g: Graph, m: Full) -> Tensor:
+def spread(g: Graph, m: Full) -> Tensor:
     """The tensor, as TorchScript makes it, or dynamo."""
-    made = g.constant_of_shape(m.shape, **m.attributes)
-    m.full = g.any_of(g.shared(made), g.shared(g.expand(m.number, m.shape)))
+    made: Tensor = g.constant_of_shape(m.shape, **m.attributes)
+    return g.any_of(g.shared(made), g.shared(g.expand(m.number, m.shape)))
+
+
+def full(g: Graph, m: Full) -> Tensor:
+    """The same under its name."""
+    m.full = spread(g, m)
     return m.full
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
-from .no_op_zeros import Full, full
+from .no_op_zeros import Full, spread
 
 PICKING = ("Max", "Min")
 COMPARING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
@@ -38,7 +38,7 @@ class Beside(Full):
 
 def number(g: Graph, m: Beside) -> Tensor:
     """The number, spread by a node or in the file."""
-    m.full = g.any_of(full(g, m), m.many)
+    m.full = g.any_of(spread(g, m), m.many)
     return m.full
 
 
