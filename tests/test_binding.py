@@ -209,7 +209,7 @@ REFUSED = [
     (("Softplus", X), {"beta": 1}, "Softplus has no attribute or input 'beta'; it has X."),
     (("Relu",), {}, "Relu takes 1 input (X) and got 0."),
     (("Gemm", X), {}, "Gemm takes at least 2 inputs (A, B) and got 1."),
-    (("Conv", None, Y), {}, "Conv takes at least 2 inputs (X, W) and got 1."),
+    (("Conv", None, Y), {}, "Input 1 of Conv is None, and nothing stands for it."),
     (("Relu", X, Y), {}, "Relu takes at most 1 input and got 2."),
     (("Relu", X), {"outputs": 2}, "Relu has 1 output; outputs=2 asks for another number."),
     (("Split", X), {}, "Split can have any number of outputs; say how many with outputs=n."),

@@ -88,7 +88,7 @@ def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
     Raises RuleError for what is no name, and for fewer outputs than one.
     """
     domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
-    if not name or ":" in name or any(map(str.isspace, str(kind))):
+    if not name or ":" in name or any(part != part.strip() for part in (domain, name)):
         raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
     if outputs is not None and (isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1):
         raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
