@@ -29,7 +29,8 @@ FIRES = [
     Case(scaled_full, "numbers times zero, as baddbmm has it", graph(SCALED)),
     Case(scaled_full, "times what has an axis", graph(SCALED.replace("zero", "three"))),
     Case(scaled_full, "a number that is spread", graph(f"{SPREAD} d = Mul(zero, c) y = Add(x, d)")),
-    Case(scaled_full, "infinity times zero, which is no number", graph(SCALED.replace("{3}", "{inf}"))),
+    Case(scaled_full, "infinity times zero, which is no number, so that no output tells anything", check=False,
+         model=graph(SCALED.replace("{3}", "{inf}"))),
 ]
 SPARES = [
     Case(no_op_zeros, "ones", why="not zero", model=graph(f"{MADE.replace('{0}', '{1}')} y = Add(x, c)")),
