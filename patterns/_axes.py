@@ -83,6 +83,12 @@ def scale_or_ones(x: Tensor, scale: Tensor | Array | None, first: int) -> Tensor
     return np.ones(found, x.dtype)
 
 
+def is_spread_to(own: Sequence[Any], whole: Sequence[Any]) -> bool:
+    """Whether a tensor of one shape changes nothing of another's where the two meet: it is spread, and not it."""
+    pairs = zip(own[::-1], whole[::-1], strict=False)
+    return len(own) <= len(whole) and all(size in (1, wanted) for size, wanted in pairs)
+
+
 def is_as_large(size: Any, whole: Any) -> bool:
     """Whether a size is another wherever the model runs, where both stand for one axis."""
     pairs = ((size, whole), (whole, size))

@@ -6,6 +6,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from ._axes import is_spread_to
 
 
 class Full(Captures):
@@ -73,6 +74,5 @@ def no_op_zeros(g: Graph, m: Full) -> Tensor:
     require(not np.any(m.value), "what is added is not zero")
     require(m.x.shape is not None and m.full.shape is not None, "a shape is unknown")
     require(m.full.rank <= m.x.rank, "the sum has more axes")
-    fits = (own in (1, size) for own, size in zip(m.full.shape[::-1], m.x.shape[::-1], strict=False))
-    require(all(fits), "the sum may be larger")
+    require(is_spread_to(m.full.shape, m.x.shape), "the sum may be larger")
     return m.x

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
+from ._axes import is_spread_to
 from .no_op_zeros import Full, spread
 
 PICKING = ("Max", "Min")
@@ -79,11 +80,8 @@ def spreads(m: Beside) -> None:
     whole = m.full.shape
     require(whole is not None, "the shape of the numbers is unknown")
     others = [item.shape for item in (m.x, m.y, m.condition) if item is not None and item.shape is not None]
-    fits = (
-        len(whole) <= len(shape) and all(own in (1, size) for own, size in zip(whole[::-1], shape[::-1], strict=False))
-        for shape in others
-    )
-    require(any(fits), "nothing else gives the result the sizes of the numbers")
+    is_given = any(is_spread_to(whole, shape) for shape in others)
+    require(is_given, "nothing else gives the result the sizes of the numbers")
 
 
 @rule(

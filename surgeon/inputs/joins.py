@@ -12,7 +12,8 @@ from surgeon.shapes.facts import FLOATS
 
 JOINED = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 """Numbers of which sums and products are exact, and meet what something is compared with."""
-_FINEST, _LARGEST = 2.0**-6, 2.0**10  # of constants among them
+FINEST = 2.0**-6  # of such numbers that models hold
+_LARGEST = 2.0**10  # of constants among them
 _MOST_LISTED = 1 << 14  # elements of such a constant
 
 
@@ -109,5 +110,5 @@ class _ExactSteps:
             return True
         numbers = self._scope.numbers(name, _MOST_LISTED)
         with np.errstate(all="ignore"):
-            fine = numbers / _FINEST
+            fine = numbers / FINEST
             return bool(numbers.size and np.all((np.abs(numbers) <= _LARGEST) & (fine == np.rint(fine))))

@@ -20,7 +20,7 @@ from surgeon.matching.sizes import SizesAsked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.ops.records import TRANSPARENT
 
-_SLOT = attrgetter("slot")
+_SLOT, _RECORD = attrgetter("slot"), attrgetter("record")
 
 
 @dataclass(eq=False, slots=True)
@@ -76,6 +76,11 @@ class Match(Displayed):
         if not self.outputs:
             return self.nodes[-1]
         return self.scope.producers.get(self.outputs[0]) or self.scope.stand_in(self.outputs[0])
+
+    @property
+    def is_original(self) -> bool:
+        """Whether all that it replaces is of the file."""
+        return not any(map(_RECORD, self.nodes))
 
     @property
     def opset(self) -> int:

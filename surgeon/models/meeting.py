@@ -14,7 +14,7 @@ from surgeon.file.sameness import Contents
 from surgeon.inputs.boundaries import Boundary
 from surgeon.inputs.decisions import boundaries_of, edges_of, numbers_in, scopes_of, sizes_of
 from surgeon.inputs.inputs import InputPlan
-from surgeon.inputs.joins import JOINED, joins_exactly
+from surgeon.inputs.joins import FINEST, JOINED, joins_exactly
 from surgeon.inputs.requirements import Want
 from surgeon.inputs.ties import TIED, has_ties
 from surgeon.ops.records import likened_node
@@ -27,7 +27,7 @@ MET, LOOKED_UP = "numbers that decide", "all rows of tables"
 INDICES, RUNS = 256, 64  # how many indices one run is to take where the model leaves that free, and the most runs
 _BESIDE = (1.00211, 0.99787)  # times a number: further from it than roundings lie, and at no half of anything's
 _TIED_TURNS, _JOINED_TURNS = 2, 2
-_MOST_JOINED, _FINEST = 64, 2.0**-6  # numbers that several elements are to come to: such as sums of halves may be
+_MOST_JOINED = 64  # numbers that several elements are to come to
 _MOST_MET, _MOST_SOLVED = 128, 1024  # numbers that are met to the bit, and boundaries; such as may be
 _SMALL = 64  # of numbers that are put several times: larger ones hide what is beside them
 _OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
@@ -227,7 +227,7 @@ def _tied(want: Want, array: np.ndarray, seed: int) -> np.ndarray:
 def _joined(models: Sequence[Sequence[Boundary]]) -> list[float]:
     """What several elements are to come to for a decision: what decides, and what sums are of."""
     started = [number for some in models for one in some for number in one.started.reshape(-1).tolist()]
-    plain = (number for number in started if math.isfinite(number) and (number / _FINEST).is_integer())
+    plain = (number for number in started if math.isfinite(number) and (number / FINEST).is_integer())
     return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MOST_HALF)]))[:_MOST_JOINED]
 
 

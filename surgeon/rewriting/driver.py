@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from operator import attrgetter
 from typing import Any
 
 from surgeon.errors import Refused, RewriteError
@@ -21,7 +20,6 @@ from surgeon.rules.rule import Plan, Rule
 from surgeon.splicing.fragment import Fragment
 from surgeon.splicing.splice import Splicer, Step
 
-_RECORD = attrgetter("record")
 ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
 
@@ -177,7 +175,7 @@ class Driver:
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""
-        if not match.outputs or not any(map(_RECORD, match.nodes)):
+        if not match.outputs or match.is_original:
             return  # what only takes out comes to an end
         made = {name for node in match.nodes for name in node.outputs}
         outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))

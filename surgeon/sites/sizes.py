@@ -177,10 +177,9 @@ class Sizes:
         All free dims that have a name one larger, where what was even is odd; all at round sizes, and so that a sum
         of several is one; in turn at others, few times one another; all at, and one beside, constants that the region
         speaks of, where that costs little; each at 1, the others a little larger, or many; each alone at a length that
-        no small buffer holds, then at 0.  What other
-        sizes follow from is changed for all; a total of past and new is longer too, as a mask may be.  Each alone is
-        also as long as longer constants.  Dims without a name may follow from others: each of a few is one larger, and
-        long, alone, which the nodes refuse then.
+        no small buffer holds, then at 0.  What other sizes follow from is changed for all; a total of past and new is
+        longer too, as a mask may be.  Each alone is also as long as longer constants.  Dims without a name may follow
+        from others: each of a few is one larger, and long, alone, which the nodes refuse then.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]

@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
 from types import MappingProxyType
 
 from surgeon.errors import require
@@ -37,7 +36,6 @@ from surgeon.splicing.tables import (
     sweep,
 )
 
-_RECORD = attrgetter("record")
 NONE: Mapping[Node, Node] = MappingProxyType({})
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 
@@ -165,7 +163,7 @@ class Splicer:
         mould, scope, root = known[1], match.scope, match.root
         if mould is None or scope.bodies or self._redirectors or listed_in(scope, root.slot):
             return None
-        if any(map(_RECORD, match.nodes)):
+        if not match.is_original:
             return None
         step = Step(rule, match, fragment, root)
         proto = root.proto

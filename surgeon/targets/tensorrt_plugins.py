@@ -181,13 +181,14 @@ def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[
     others = {wanted, AttributeProto.TENSOR, AttributeProto.FLOATS} if wanted == AttributeProto.TENSOR else {wanted}
     if wanted == AttributeProto.FLOATS:
         others.add(AttributeProto.TENSOR)
+    large = [one for one in (item.i, *item.ints) if not -INT32 <= one < INT32]
     if item.type not in others:
         yield f"The attribute '{spec.name}' of {found.name} must be {words(wanted)}, not {words(item.type)}."
     elif spec.length > 1 and item.type == AttributeProto.INTS and len(item.ints) != spec.length:
         yield f"The attribute '{spec.name}' of {found.name} has {spec.length} numbers and here {len(item.ints)}."
-    elif any(not -INT32 <= one < INT32 for one in (item.i, *item.ints)):
-        one = next(one for one in (item.i, *item.ints) if not -INT32 <= one < INT32)
-        yield f"The attribute '{spec.name}' of {found.name} is {one}, and TensorRT hands plugins integers of 32 bits."
+    elif large:
+        told = f"is {large[0]}, and TensorRT hands plugins integers of 32 bits"
+        yield f"The attribute '{spec.name}' of {found.name} {told}."
     elif spec.allowed and item.type == AttributeProto.INT and item.i not in spec.allowed:
         choices = " or ".join(map(str, spec.allowed))
         yield f"The attribute '{spec.name}' of {found.name} is {item.i}; it may be {choices}."
