@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from surgeon.upgrading.upgrade import upgrade as upgrade
     from surgeon.viewing.view import view as view
 
+    __version__: str
+
 # The same for Python itself: public names by the module that has them; `edits` and `searches` are such.
 _HOMES = {
     "benching.bench": ("bench",),
@@ -157,6 +159,10 @@ lend()
 
 
 def __getattr__(name: str) -> "Any":
+    if name == "__version__":  # not read before somebody asks: metadata takes long to import
+        from surgeon.versions import own_version
+
+        return globals().setdefault(name, own_version())
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -167,4 +173,4 @@ def __getattr__(name: str) -> "Any":
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

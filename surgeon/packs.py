@@ -38,4 +38,10 @@ def points_of(places: tuple[tuple[str, int], ...]) -> "dict[str, tuple[EntryPoin
     chosen = {group: [one for each in found.values() for one in each.select(group=group)] for group in GROUPS}
     if not any(point.module == OWN_RULES for point in chosen[RULES]):  # imported from a checkout, and not installed
         chosen[RULES].append(metadata.EntryPoint("builtin", OWN_RULES, RULES))
-    return {group: tuple(sorted(points, key=lambda item: (item.name, item.value))) for group, points in chosen.items()}
+    return {group: tuple(_distinct(points)) for group, points in chosen.items()}
+
+
+def _distinct(found: "list[EntryPoint]") -> "list[EntryPoint]":
+    """Entry points in order; two distributions that name the same module, as one and its former name, bring it once."""
+    by_place = {(point.name, point.value): point for point in reversed(found)}
+    return [by_place[place] for place in sorted(by_place)]

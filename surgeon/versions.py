@@ -2,6 +2,10 @@
 
 import platform
 from importlib import metadata
+from pathlib import Path
+
+# The name on the package index. `surgeon` there is an unrelated project, so no message may name it to pip.
+DISTRIBUTION = "onnx-surgeon"
 
 # The distributions that bring the module onnxruntime.
 RUNTIMES = (
@@ -34,5 +38,26 @@ def version(*distributions: str) -> str:
 
 def versions() -> dict[str, str]:
     """The versions of surgeon and of what its results depend on, Python among them."""
-    found = {name: version(name) for name in ("surgeon", "onnx", "numpy")}
+    found = {"surgeon": own_version(), **{name: version(name) for name in ("onnx", "numpy")}}
     return {"python": platform.python_version(), **found, "onnxruntime": version(*RUNTIMES)}
+
+
+def own_version() -> str:
+    """The version of surgeon as installed, or as the pyproject.toml of a checkout states it; NONE without both."""
+    found = version(DISTRIBUTION)
+    return found if found != NONE else _checkout_version(Path(__file__).resolve().parents[1] / "pyproject.toml")
+
+
+def _checkout_version(path: Path) -> str:
+    """The version in the pyproject.toml of surgeon, NONE where there is no such file or it is of something else."""
+    import tomllib  # not at the top: only a checkout that is not installed needs it
+
+    if not path.is_file():
+        return NONE
+    project = tomllib.loads(path.read_text(encoding="utf-8")).get("project", {})
+    return str(project["version"]) if project.get("name") == DISTRIBUTION else NONE
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra of surgeon, for messages."""
+    return f'pip install "{DISTRIBUTION}[{extra}]"'

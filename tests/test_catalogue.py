@@ -267,6 +267,18 @@ def test_packs_that_clash_are_named(pack):
     assert names("thirdpack.act:relu_tanh") == {"thirdpack.act:relu_tanh": ["relu_tanh"]}
 
 
+def test_a_pack_whose_distribution_was_renamed_is_one_pack(pack, tmp_path):
+    """Its former name may still be installed beside the new one, and both name the same module."""
+    pack("otherpack", {"act": RULES})
+    former = tmp_path / "other_pack_before-0.9.dist-info"
+    former.mkdir()
+    (former / "METADATA").write_text("Metadata-Version: 2.1\nName: other-pack-before\nVersion: 0.9\n")
+    (former / "entry_points.txt").write_text("[surgeon.rules]\notherpack = otherpack\n")
+    importlib.invalidate_caches()
+    assert packs()["otherpack"] == ["otherpack.act"]
+    assert names("act") == {"act": ["relu_tanh", "sin_cos"]}
+
+
 def test_a_file_of_a_pack_given_by_its_path_imports_from_beside_itself(pack, tmp_path):
     """As in `--rules patterns/gelu.py` in a checkout.  A copy elsewhere is told what to write instead."""
     pack("otherpack", {"act": "from .more import sin_cos as other\n" + RULES, "more": RULES})

@@ -182,7 +182,7 @@ def test_around_what_no_node_makes_stand_those_that_read_it(name):
 
 def test_without_the_layout_library_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fast_sugiyama", None)
-    with pytest.raises(UsageError, match=r'pip install "surgeon\[pictures\]"'):
+    with pytest.raises(UsageError, match=r'pip install "onnx-surgeon\[pictures\]"'):
         surgeon.draw(model())
 
 

@@ -63,7 +63,8 @@ def test_without_tensorrt_one_sentence_says_so(files, monkeypatch):
     nothing = library.Library("tensorrt-rtx", "TensorRT-RTX", ("no_module_of_this_name",), ())
     monkeypatch.setattr(running, "LIBRARIES", (nothing,))
     done = run("compare", *files, "--with", "tensorrt")
-    assert (done.exit_code, done.output) == (2, "Error: TensorRT is not installed: pip install surgeon[tensorrt].\n")
+    sentence = 'Error: TensorRT is not installed: pip install "onnx-surgeon[tensorrt]".\n'
+    assert (done.exit_code, done.output) == (2, sentence)
 
 
 def test_what_the_driver_says_is_told(monkeypatch):

@@ -39,9 +39,10 @@ def wheel(tmp_path_factory):
         target = site / built["sources"].get(name, name)
         shutil.copytree(ROOT / name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     points = project["project"]["entry-points"]["surgeon.rules"]
-    info = site / "surgeon-0.1.0.dist-info"
+    name, version = project["project"]["name"], project["project"]["version"]
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: surgeon\nVersion: 0.1.0\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (info / "entry_points.txt").write_text(
         "[surgeon.rules]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
     )
@@ -108,7 +109,7 @@ def test_scripts_and_notebooks_run_beside_foreign_folders(folder, wheel, place, 
 
 def test_nothing_of_ours_is_called_patterns(wheel):
     """In site-packages; and a checkout's folder is no package, so that whoever's package is called so comes first."""
-    assert sorted(path.name for path in wheel.iterdir()) == ["surgeon", "surgeon-0.1.0.dist-info"]
+    assert sorted(path.name for path in wheel.iterdir()) == ["onnx_surgeon-0.1.0.dist-info", "surgeon"]
     assert (wheel / "surgeon" / "patterns" / "gelu.py").is_file()
     assert not (ROOT / "patterns" / "__init__.py").exists()
 

@@ -267,7 +267,7 @@ def test_pictures_end_where_they_would_be_too_many(monkeypatch, results):
 
 def test_without_the_library_that_lays_out_the_nodes_are_told(monkeypatch, results):
     def missing(*_):
-        raise UsageError('Pictures need a library: pip install "surgeon[pictures]".')
+        raise UsageError('Pictures need a library: pip install "onnx-surgeon[pictures]".')
 
     monkeypatch.setattr("surgeon.drawing.picture.arrange", missing)
     text = results["rewrite"]._repr_html_()

@@ -235,7 +235,7 @@ def test_a_view_answers_its_page_and_shows_itself_without_one(monkeypatch):
 def test_without_anywidget_it_is_said_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "surgeon.viewing.widget", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(UsageError, match=r'^A view needs anywidget: pip install "surgeon\[notebook\]"'):
+    with pytest.raises(UsageError, match=r'^A view needs anywidget: pip install "onnx-surgeon\[notebook\]"'):
         surgeon.view(DISTILBERT)
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from surgeon.versions import own_version
 
-        click.echo(f"surgeon {version('surgeon')}")
+        click.echo(f"surgeon {own_version()}")
         ctx.exit()
 
 

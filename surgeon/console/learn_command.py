@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surgeon.errors import UsageError
+from surgeon.versions import install_command
 
 if TYPE_CHECKING:
     from surgeon.learning.lessons import Lesson
@@ -87,7 +88,8 @@ def _from_torch(name: str, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[s
     try:
         import torch
     except ModuleNotFoundError:
-        raise UsageError('Learning from a module needs torch; install it with pip install "surgeon[torch]".') from None
+        how = install_command("torch")
+        raise UsageError(f"Learning from a module needs torch; install it with {how}.") from None
     from surgeon.torch.patterns import learn as run
 
     if len(dtypes) not in (1, len(shapes)):

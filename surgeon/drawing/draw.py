@@ -62,7 +62,7 @@ def draw(
 
     Raises:
         UsageError: a graph of more nodes, a name that is not there, or the layout library is missing (`pip install
-            "surgeon[pictures]"`).
+            "onnx-surgeon[pictures]"`).
         ModelFileError: a file cannot be read.
 
     Examples:

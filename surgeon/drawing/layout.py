@@ -12,6 +12,7 @@ from statistics import median
 
 from surgeon.errors import UsageError
 from surgeon.grouping import grouped
+from surgeon.versions import install_command
 
 GAP, SWEEPS, STRAIGHT = 22.0, 15, 4.0  # between slots; up and down; how much more a bend counts than a box
 BEND = 14.0  # width of an edge on its way through a layer
@@ -80,7 +81,7 @@ def _ranked(edges: list[tuple[int, int]]) -> "tuple[list[tuple[int, tuple[float,
     try:
         from fast_sugiyama import from_edges
     except ImportError:
-        raise UsageError('Pictures need a layout library: pip install "surgeon[pictures]".') from None
+        raise UsageError(f"Pictures need a layout library: {install_command('pictures')}.") from None
     told = from_edges(edges, dummy_vertices=True, ranking_type="minimize", crossing_minimization="median")
     ((positions, _, _, chains),) = told
     return sorted(positions), sorted(chains or edges)

@@ -18,6 +18,7 @@ from surgeon.fleet.rows import FleetRow, row_of
 from surgeon.fleet.storage import StorageBusy
 from surgeon.fleet.task import BEGINS, attempt
 from surgeon.running.children import WHOLE, memory_limit
+from surgeon.versions import install_command
 
 MEMORY = "memory"
 """The resource of workers, in bytes, of which a model takes what it is thought to need."""
@@ -152,19 +153,16 @@ def needed(job: Job) -> int:
 
 def _facts() -> Callable[[list[str]], dict[str, Any]]:
     """What tells of a worker which versions it has and what it does not reach; it needs nothing of ours there."""
-    wanted = list(versions())
 
     def facts(files: list[str]) -> dict[str, Any]:
         import os
-        import platform
-        from importlib.metadata import PackageNotFoundError, version
 
-        found = {"python": ".".join(platform.python_version_tuple()[:2])}
-        for name in wanted[1:]:
-            try:
-                found[name] = version(name)
-            except PackageNotFoundError:
-                found[name] = "none"
+        try:
+            from surgeon.fleet.orders import versions
+        except ImportError:  # another project's surgeon lacks it too
+            found = {"surgeon": "none"}
+        else:
+            found = dict(versions())
         return {"versions": found, "lacking": [file for file in files if not os.path.exists(file)]}
 
     return facts
@@ -216,5 +214,5 @@ def _distributed(what: str) -> Any:
     try:
         import distributed
     except ImportError:
-        raise UsageError(f"{what} needs Dask: pip install 'surgeon[fleet]', or leave it out.") from None
+        raise UsageError(f"{what} needs Dask: {install_command('fleet')}, or leave it out.") from None
     return distributed

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
+from surgeon.versions import install_command
 
 OWN = ".surgeon"
 """The folder below a target that holds what surgeon notes there."""
@@ -122,7 +123,7 @@ def storage_of(url: str | os.PathLike[str]) -> tuple[Storage, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise UsageError(f"{text} lies in a store, which needs fsspec: pip install 'surgeon[fleet]'.") from None
+        raise UsageError(f"{text} lies in a store, which needs fsspec: {install_command('fleet')}.") from None
     try:
         system, path = url_to_fs(text, use_listings_cache=False)
     except ImportError as error:  # the package of this store

@@ -5,8 +5,6 @@ from importlib import metadata, util
 
 from surgeon.errors import UsageError
 
-EXTRA = "surgeon[tensorrt]"
-
 
 @dataclass(frozen=True, slots=True)
 class Library:

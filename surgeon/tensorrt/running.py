@@ -10,8 +10,9 @@ from surgeon.errors import UsageError
 from surgeon.limits import RUN_TIME, RUNTIMES, TENSORRT
 from surgeon.running.away import HeldAway, ended
 from surgeon.running.children import WHOLE, Failure, Task, left, taken
-from surgeon.tensorrt.library import EXTRA, LIBRARIES, Library
+from surgeon.tensorrt.library import LIBRARIES, Library
 from surgeon.tensorrt.served import Source
+from surgeon.versions import install_command
 
 MODULE = "surgeon.tensorrt.engines"
 
@@ -48,7 +49,7 @@ def require_engines(runtime: str, run_time: float) -> Engines | None:
         return None
     library = next((one for one in LIBRARIES if one.module is not None), None)
     if library is None:
-        raise UsageError(f"TensorRT is not installed: pip install {EXTRA}.")
+        raise UsageError(f"TensorRT is not installed: {install_command('tensorrt')}.")
     why = _asked("gpu", None, run_time)["why"]
     if why:
         raise UsageError(

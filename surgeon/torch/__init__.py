@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from surgeon.errors import UsageError
+from surgeon.versions import install_command
 
 _HOME = {
     "Exported": "exporting",
@@ -35,7 +36,7 @@ def __getattr__(name: str) -> Any:
         if error.name not in _NEEDS:
             raise
         raise UsageError(
-            f'surgeon.torch needs {error.name}, which is not installed; install it: pip install "surgeon[torch]".'
+            f"surgeon.torch needs {error.name}, which is not installed; install it: {install_command('torch')}."
         ) from error
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from surgeon.errors import UsageError
 from surgeon.file.source import Source
 from surgeon.target import names
+from surgeon.versions import install_command
 
 if TYPE_CHECKING:
     from surgeon.viewing.widget import View
@@ -28,7 +29,8 @@ def view(model: Source, *, target: str = "ort", height: int = HEIGHT) -> "View":
         A widget, which the last line of a cell shows in JupyterLab, Notebook 7, VS Code, Colab and marimo.
 
     Raises:
-        UsageError: there is no such target, or anywidget is missing (`pip install "surgeon[notebook]"`).
+        UsageError: there is no such target, or anywidget is missing (`pip install
+            "onnx-surgeon[notebook]"`).
         ModelFileError: the file cannot be read.
         GraphError: the model contradicts itself.
 
@@ -48,6 +50,6 @@ def view(model: Source, *, target: str = "ort", height: int = HEIGHT) -> "View":
     except ImportError as error:
         if error.name not in ("anywidget", "ipywidgets", "traitlets"):
             raise
-        how = 'pip install "surgeon[notebook]", or use surgeon view MODEL'
+        how = f"{install_command('notebook')}, or use surgeon view MODEL"
         raise UsageError(f"A view needs anywidget: {how}.") from None
     return View(model, target, height)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+import surgeon
 from tests.attention import comparing, pasts
 from tests.attention.cases import BY_LIBRARIES, DECOYS, FORMS, Case
 from tests.attention.exporting import Export, export
@@ -107,7 +108,7 @@ def lines(found: Sequence[Row], title: str, short: bool = False) -> Iterator[str
     measured = [row for row in found if row.cells]
     yield f"# {title}"
     yield ""
-    yield f"surgeon {metadata.version('surgeon')}, {versions()}, transformers {metadata.version('transformers')};"
+    yield f"surgeon {surgeon.__version__}, {versions()}, transformers {metadata.version('transformers')};"
     yield f"{datetime.date.today().isoformat()}; {len(found)} exports, {len(_once(measured))} of them different."
     yield ""
     yield from INTRODUCTION

@@ -409,9 +409,9 @@ def test_the_extra_is_for_stores_and_for_several_at_once(models, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     over = f"{models}/zoo/*.onnx"
     assert surgeon.run_many(GELU, over, to=models / "out").ok
-    with pytest.raises(surgeon.UsageError, match=r"--jobs 2 needs Dask: pip install 'surgeon\[fleet\]'"):
+    with pytest.raises(surgeon.UsageError, match=r'--jobs 2 needs Dask: pip install \"onnx-surgeon\[fleet\]\"'):
         surgeon.run_many(GELU, over, to=models / "out", jobs=2)
-    with pytest.raises(surgeon.UsageError, match=r"needs fsspec: pip install 'surgeon\[fleet\]'"):
+    with pytest.raises(surgeon.UsageError, match=r'needs fsspec: pip install \"onnx-surgeon\[fleet\]\"'):
         surgeon.run_many(GELU, "s3://zoo/*.onnx", to=models / "out")
 
 

@@ -227,5 +227,5 @@ def test_without_torch_the_message_says_what_to_install():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == (
-        'surgeon.torch needs torch, which is not installed; install it: pip install "surgeon[torch]".'
+        'surgeon.torch needs torch, which is not installed; install it: pip install "onnx-surgeon[torch]".'
     )

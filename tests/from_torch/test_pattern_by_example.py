@@ -255,7 +255,7 @@ def test_the_command_says_which_rules_know_a_form():
 def test_learning_without_torch(monkeypatch):
     """The sentence says what to install."""
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert 'pip install "surgeon[torch]"' in one_sentence(run("learn", "torch.nn:GELU"), 2)
+    assert 'pip install "onnx-surgeon[torch]"' in one_sentence(run("learn", "torch.nn:GELU"), 2)
 
 
 def test_models_are_learned_from_without_torch():

@@ -8,9 +8,9 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 
+import surgeon
 from tests.matrix import peers
 from tests.matrix.cases import Export
 from tests.matrix.measure import OURS, TOOLS, Cell, measure
@@ -184,4 +184,4 @@ def _listed(items: Iterable[str], most: int = LONGEST_LIST) -> Iterator[str]:
 
 
 def _versions() -> str:
-    return f"surgeon {metadata.version('surgeon')}, {peers.versions()}"
+    return f"surgeon {surgeon.__version__}, {peers.versions()}"
