@@ -382,6 +382,47 @@ def test_what_a_loop_lets_grow_tells_nothing_of_what_follows_it() -> None:
     assert [text_of(model, name) for name in "ytr"] == ["?y[0], s", "n, s", "?r[0], s"]
 
 
+COPY = "go2 = Identity (go)"
+NAMED = {
+    "a Loop that hands on its state": (f"""y, t = Loop (m, , x) <body = b (int64 i, bool go, float[k1, k2] v)
+        => (bool go2, float[k3, k4] w, float[k5] u) {{ {COPY} w = Tanh (v) u = ReduceMax <keepdims = 0, axes = [0]> (w)
+        }}>""", "n, s", "?t[0], s"),
+    "a state beside one that grows": (f"""y, t = Loop (m, , x, x) <body = b (int64 i, bool go, float[k1, k2] v,
+        float[k3, k4] u) => (bool go2, float[k5, k6] v2, float[k7, k8] u2) {{ {COPY} v2 = Neg (v)
+        u2 = Concat <axis = 0> (u, x) }}>""", "n, s", "?t[0], s"),
+    "states that change places": (f"""y, t = Loop (m, , x, x) <body = b (int64 i, bool go, float[k1, k2] v,
+        float[k3, k4] u) => (bool go2, float[k5, k6] v2, float[k7, k8] u2) {{ {COPY} v2 = Neg (u) u2 = Sin (v) }}>""",
+        "n, s", "n, s"),
+    "a Loop in a Loop": (f"""y, t = Loop (m, , x) <body = b (int64 i, bool go, float[k1, k2] v)
+        => (bool go2, float[k3, k4] w, float[k9] f) {{ {COPY} w, u = Loop (m, , v) <body = c (int64 i2, bool go3,
+        float[k5, k6] v3) => (bool go4, float[k7, k8] w3, float[k0] u3) {{ go4 = Identity (go3) w3 = Tanh (v3)
+        u3 = ReduceMax <keepdims = 0, axes = [0]> (w3) }}> f = ReduceMax <keepdims = 0, axes = [0]> (w) }}>""",
+        "n, s", "?t[0], s"),
+    "a Scan": ("""y, t = Scan <num_scan_inputs = 1, body = b (float[k1, k2] v, float[k3] u)
+        => (float[k4, k5] w, float[k6] o) { w = Add (v, u) o = Neg (u) }> (x, x)""", "n, s", "n, s"),
+}
+
+
+@pytest.mark.parametrize(("text", "y", "t"), NAMED.values(), ids=NAMED)
+def test_new_names_for_the_dims_of_a_body_hide_nothing(text: str, y: str, t: str) -> None:
+    """As tf2onnx states them, a name for each dimension of each tensor."""
+    model = graph(text, "(float[n, s] x, int64 m) => ()", "", opset(17))
+    assert (text_of(model, "y"), text_of(model, "t")) == (y, t)
+
+
+def test_a_loop_keeps_the_name_of_an_input_and_the_rank_that_its_body_states() -> None:
+    """A name of an input is of that size; a state whose rank changes is not what the Loop begins with."""
+    text = f"""y, t = Loop (m, , first, x) <body = b (int64 i, bool go, float[n, k2] v, float[k3] u)
+        => (bool go2, float[n, k4] v2, float[k5] u2) {{ {COPY} v2 = Neg (v) u2 = ReduceMax <keepdims = 0> (x) }}>"""
+    model = graph(text, "(float[n, s] x, int64 m) => ()", "", opset(17))
+    model.graph.node.insert(0, helper.make_node("NonZero", ["x"], ["places"]))
+    model.graph.node.insert(1, helper.make_node("Cast", ["places"], ["first"], to=TensorProto.FLOAT))
+    index = index_of(model)
+    shapes = Shapes(Origin(index))
+    assert shapes.facts(body_scope(index, "body"), "v").shape == (symbol("n"), symbol("k2"))
+    assert shapes.facts(body_scope(index, "body"), "u").shape == (symbol("k3"),)
+
+
 def test_scans() -> None:
     """Slices go in, and come out stacked; states keep their shape."""
     text = """

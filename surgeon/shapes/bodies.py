@@ -1,6 +1,6 @@
 """Bodies of If, Loop and Scan, and of local functions: where they are, what goes into them, and what comes out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 from surgeon.indexing.origin import Origin
@@ -18,7 +18,7 @@ from surgeon.shapes.facts import (
     is_unknown,
     require,
 )
-from surgeon.shapes.symbols import Size, substitute
+from surgeon.shapes.symbols import Size, substitute, symbol, symbols
 
 Functions: TypeAlias = dict[str, dict[str, Scope]]
 OWNERS = frozenset(("If", "Loop", "Scan"))
@@ -65,7 +65,7 @@ def output_drafts(site: NodeView, evaluator: Inference, bodies: Mapping[str, Sco
     if site.node.op == "Scan":
         return _scan(site, results)
     proto: Any = body.proto
-    return _loop(site, results, _facts_of(evaluator, body, proto.input[2:]))
+    return _loop(site, results, _facts_of(evaluator, body, proto.input[2:]), evaluator.free)
 
 
 def taken(site: NodeView) -> str | None:
@@ -86,31 +86,39 @@ def _either(one: Facts, other: Facts) -> Draft:
     return Draft(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
 
 
-def _loop(site: NodeView, results: Sequence[Facts], carried: Sequence[Facts]) -> Sequence[Draft]:
-    """carried: what the body says of what goes from turn to turn, as it comes in."""
+def _loop(site: NodeView, results: Sequence[Facts], carried: Sequence[Facts], free: Set[str]) -> Sequence[Draft]:
+    """carried: what the body says of what goes from turn to turn, as it comes in.  free: as in `_invariant`."""
     first = [site.facts(2 + place) for place in range(len(site.inputs) - 2)]
-    same = _invariant(first, carried, results[1:])
+    same = _invariant(first, carried, results[1:], free)
     results = [_with(facts, same) for facts in results]
     ends = [_either(one, facts) for one, facts in zip(first, results[1:], strict=False)]
     return [*ends, *[_stacked(facts, 0, None) for facts in results[1 + len(first) :]]]
 
 
-def _invariant(first: Sequence[Facts], carried: Sequence[Facts], ends: Sequence[Facts]) -> dict[str, Size]:
+def _invariant(
+    first: Sequence[Facts], carried: Sequence[Facts], ends: Sequence[Facts], free: Set[str]
+) -> dict[str, Size]:
     """Dimensions of what is carried that are in all turns what they are in the first, by the body's names of them.
 
-    By induction: if all of these are so at the start of a turn, they are so at its end.
+    By induction: if all of these are so at the start of a turn, they are so at its end.  free: the dimensions of the
+    model's inputs; any other name that a body states (tf2onnx writes a new one for each dimension) says nothing.
     """
     dims: dict[str, tuple[Size, Size]] = {}  # at first, and at the end of a turn
     for one, inside, end in zip(first, carried, ends, strict=False):
         if one.shape is not None and inside.shape is not None and end.shape is not None:
             sizes = zip(one.shape, inside.shape, end.shape, strict=False)
-            dims.update((str(size), (start, last)) for start, size, last in sizes if is_unknown(size))
+            dims.update((str(size), (start, last)) for start, size, last in sizes if _is_name(size, free))
     while True:
         known = {name: start for name, (start, _) in dims.items()}
         kept = {name: (start, last) for name, (start, last) in dims.items() if substitute(last, known) == start}
         if len(kept) == len(dims):
             return known
         dims = kept
+
+
+def _is_name(size: Size, free: Set[str]) -> bool:
+    """Whether a dimension has a name that is no dimension of the model's inputs."""
+    return is_unknown(size) or any(symbol(name) == size for name in symbols(size) - free)
 
 
 def _with(facts: Facts, known: Mapping[str, Size]) -> Facts:

@@ -109,9 +109,13 @@ ValueRule: TypeAlias = "Callable[[NodeView], Sequence[Values | None]]"
 
 
 class Inference(Protocol):
-    """Where a site gets the facts of its inputs from.  origin: the nodes and what each reads."""
+    """Where a site gets the facts of its inputs from.
+
+    origin: the nodes and what each reads.  free: the free dimensions of the model's inputs, by name.
+    """
 
     origin: Origin
+    free: frozenset[str]
 
     def need_facts(self, scope: Scope, name: str) -> Facts:
         """The facts of a tensor; stops the rule where they are still to be found."""

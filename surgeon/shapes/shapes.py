@@ -54,6 +54,7 @@ class Shapes:
         self.origin = origin
         self._frame, self._outer = frame, outer
         self._stated: Stated = stated or (Stated.of(origin) if outer is None else outer._stated)
+        self.free = self._stated.symbols
         self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self._facts: dict[Key, Facts] = {}
         self._values: dict[Key, Values | None] = {}
@@ -309,12 +310,12 @@ class Shapes:
         return Facts(dtype, tuple(named))
 
     def _input_draft(self, home: Scope, name: str) -> Draft:
-        """An input of a body, as the node that holds the body has it."""
-        owner = home.owner
-        if owner is None or home.parent is None or self._stated.draft(home, name)[0].shape is not None:
+        """An input of a body, as the node that holds the body has it; a rank that a Loop changes, the file alone."""
+        owner, is_ranked = home.owner, self._stated.draft(home, name)[0].shape is not None
+        if owner is None or home.parent is None or (owner.op == "Loop" and is_ranked):
             return Draft(*UNKNOWN)
-        place = NodeView(self, home.parent, owner, self.origin.inputs(owner))
-        return said(bodies.input_draft, place, home, name) or Draft(*UNKNOWN)
+        site = NodeView(self, home.parent, owner, self.origin.inputs(owner))
+        return said(bodies.input_draft, site, home, name) or Draft(*UNKNOWN)
 
     # Local functions
 

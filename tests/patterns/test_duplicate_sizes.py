@@ -10,7 +10,7 @@ from tests.models import ops
 HEAD = "(float[n, 4] x) => (float[n, 4] y, float[n, 8] w)"
 TWO_INPUTS = "(float[n, 4] x, float[n, 8] z) => (float[n, 4] y, float[n, 8] w)"
 CONSTANTS = (
-    "int64 zero = {0}, int64 columns = {8}, "
+    "int64 zero = {0}, int64 columns = {8}, int64 turns = {3}, "
     "int64[1] at = {0}, int64[1] one = {1}, int64[1] four = {4}, int64[1] eight = {8}"
 )
 DOUBLED = "z = Concat<axis = 1>(x, x)"
@@ -85,3 +85,20 @@ def test_layers_read_one_length():
     made, report = surgeon.rewrite(model(text), duplicate_sizes, check="both")
     assert report.outcome == "proved"
     assert [ops(made.graph).count(op) for op in ("Shape", "Gather", "Concat", "Reshape")] == [1, 0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        """z, u = Loop(turns, , d) <body = b (int64 i, bool go, float[a1, a2] v)
+            => (bool go2, float[a3, a4] r, float[a5] f)
+            { go2 = Identity(go) r = Tanh(v) f = ReduceMax<axes = [0], keepdims = 0>(r) }>""",
+        """c, z = Scan<num_scan_inputs = 1, body = b (float[a1, a2] v, float[a3] u) => (float[a4, a5] r, float[a6] f)
+            { r = Add(v, u) f = Neg(u) }>(d, d)""",
+    ],
+    ids=["Loop", "Scan"],
+)  # fmt: skip
+def test_sizes_behind_a_body_that_states_new_names_are_proved(body):
+    """The proof knows of the sizes what the rule knows of them."""
+    _, report = surgeon.rewrite(model(f"d = Concat<axis = 1>(x, x) {body} {ROWS} {USED}"), duplicate_sizes)
+    assert report.outcome == "proved"
