@@ -57,7 +57,7 @@ class CapturedRule(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> found = surgeon.capture("models/tiny_distilbert.onnx", ["linear_4"], ["gelu"], "activation")
+        >>> found = surgeon.capture("notebooks/models/tiny_distilbert.onnx", ["linear_4"], ["gelu"], "activation")
         >>> found.name, found.sites
         ('activation', 4)
     """
@@ -123,7 +123,7 @@ def capture(
 
     Examples:
         >>> import surgeon
-        >>> found = surgeon.capture("models/tiny_distilbert.onnx", ["linear_4"], ["gelu"], "activation")
+        >>> found = surgeon.capture("notebooks/models/tiny_distilbert.onnx", ["linear_4"], ["gelu"], "activation")
         >>> found.text.splitlines()[11]
         '    return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2**0.5)), 1.0))'
     """

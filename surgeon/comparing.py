@@ -61,7 +61,8 @@ def compare(
 
     Examples:
         >>> import surgeon
-        >>> surgeon.compare("models/tiny_distilbert.onnx", "models/tiny_distilbert.onnx").outcome.value
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> surgeon.compare(model, model).outcome.value
         'proved'
     """
     from surgeon.models.model_check import ModelCheck  # not at the top: `import surgeon` is to be light

@@ -27,7 +27,7 @@ class TriedRule(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> found = surgeon.try_rule("skip_layer_norm", "models/tiny_distilbert.onnx")
+        >>> found = surgeon.try_rule("skip_layer_norm", "notebooks/models/tiny_distilbert.onnx")
         >>> found.outcome, found.count, found.explanation.misses[0].node
         ('proved', 6, 'node_layer_norm')
     """
@@ -76,7 +76,7 @@ def try_rule(
 
     Examples:
         >>> import surgeon
-        >>> surgeon.try_rule("quick_gelu", "models/tiny_distilbert.onnx")
+        >>> surgeon.try_rule("quick_gelu", "notebooks/models/tiny_distilbert.onnx")
         <TriedRule quick_gelu: 0 sites, unchanged; 1 near misses>
     """
     found = flat(resolve(rule))

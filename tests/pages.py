@@ -8,7 +8,7 @@ What a block is, its first line says:
     ```text                          lines that the block above printed
     ```toml                          is read; with a title, a file of that name
 
-Commands of surgeon run in this process.  The repository's models are there as `models/`, and files of the page can be
+Commands of surgeon run in this process.  `notebooks/models` is there, as in a checkout, and files of the page can be
 imported.
 """
 
@@ -61,7 +61,8 @@ def run_page(page: Path) -> int:
 
     Raises PageError, naming the line of the page, where a block fails or prints something else.
     """
-    Path("models").symlink_to(ROOT / "notebooks" / "models")
+    Path("notebooks").mkdir()
+    Path("notebooks/models").symlink_to(ROOT / "notebooks" / "models")
     before = set(sys.modules)
     sys.path.insert(0, str(Path.cwd()))
     try:

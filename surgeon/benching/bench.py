@@ -83,7 +83,7 @@ def bench(
 
     Examples:
         >>> import surgeon
-        >>> model = "models/tiny_distilbert.onnx"
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
         >>> few = {"rounds": 2, "loads": 1, "seconds": 0.1}
         >>> len(surgeon.bench(model, model, dims={"batch": 1, "sequence": 8}, **few).ratios)
         1

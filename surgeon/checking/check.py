@@ -74,7 +74,7 @@ def check(
 
     Examples:
         >>> import surgeon
-        >>> surgeon.check("models/tiny_distilbert.onnx")
+        >>> surgeon.check("notebooks/models/tiny_distilbert.onnx")
         []
     """
     wanted = _wanted(target)

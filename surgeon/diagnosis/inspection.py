@@ -111,7 +111,7 @@ def inspect(source: Source) -> Inspection:
 
     Examples:
         >>> import surgeon
-        >>> found = surgeon.inspect("models/tiny_distilbert.onnx")
+        >>> found = surgeon.inspect("notebooks/models/tiny_distilbert.onnx")
         >>> found.nodes, found.inputs["input_ids"]
         (180, 'int64[batch, sequence]')
     """

@@ -38,8 +38,8 @@ def diff(first: Source, second: Source) -> ModelDiff:
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
-        >>> found = surgeon.diff("models/tiny_distilbert.onnx", "out.onnx")
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> found = surgeon.diff("notebooks/models/tiny_distilbert.onnx", "out.onnx")
         >>> found.changes[-1].what
         'Div, Erf, Add, Mul ×2 → com.microsoft::Gelu'
     """

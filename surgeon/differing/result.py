@@ -25,8 +25,8 @@ class ModelChange:
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
-        >>> change = surgeon.diff("models/tiny_distilbert.onnx", "out.onnx").changes[-1]
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> change = surgeon.diff("notebooks/models/tiny_distilbert.onnx", "out.onnx").changes[-1]
         >>> change.removed, change.added, change.count
         (('Div', 'Erf', 'Add', 'Mul', 'Mul'), ('com.microsoft::Gelu',), 4)
     """
@@ -65,7 +65,7 @@ class ModelDiff(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> found = surgeon.diff("models/tiny_distilbert.onnx", "models/tiny_distilbert.onnx")
+        >>> found = surgeon.diff("notebooks/models/tiny_distilbert.onnx", "notebooks/models/tiny_distilbert.onnx")
         >>> found.differs, found.same
         (False, 180)
     """

@@ -67,7 +67,7 @@ def draw(
 
     Examples:
         >>> import surgeon
-        >>> picture = surgeon.draw("models/tiny_distilbert.onnx", around="node_gelu", radius=3)
+        >>> picture = surgeon.draw("notebooks/models/tiny_distilbert.onnx", around="node_gelu", radius=3)
         >>> picture.svg.startswith("<svg")
         True
     """

@@ -101,7 +101,7 @@ def merge(
 
     Examples:
         >>> import surgeon
-        >>> parts, _ = surgeon.split("models/tiny_distilbert.onnx", "parts", at=["gelu"])
+        >>> parts, _ = surgeon.split("notebooks/models/tiny_distilbert.onnx", "parts", at=["gelu"])
         >>> _, report = surgeon.merge(*parts, output="whole.onnx")
         >>> report.outcome
         'proved'

@@ -57,7 +57,7 @@ class EditReport(Displayed):
     Examples:
         >>> import surgeon
         >>> edits = [surgeon.edits.Rename("input_ids", "tokens")]
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edits, output="renamed.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edits, output="renamed.onnx")
         >>> report.outcome, report.edits[0].said
         ('proved', ("input 'input_ids' is called 'tokens'",))
     """

@@ -67,7 +67,7 @@ def edit(
     Examples:
         >>> import surgeon
         >>> edits = [surgeon.edits.Rename("input_ids", "tokens")]
-        >>> path, report = surgeon.edit("models/tiny_distilbert.onnx", edits, output="renamed.onnx")
+        >>> path, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edits, output="renamed.onnx")
         >>> report.outcome
         'proved'
     """

@@ -18,7 +18,7 @@ class Selection:
 
     Examples:
         >>> import surgeon
-        >>> view = surgeon.view("models/tiny_distilbert.onnx")
+        >>> view = surgeon.view("notebooks/models/tiny_distilbert.onnx")
         >>> view.select(["node_Add_149", "node_Mul_151", "node_gelu"])
         >>> view.selection.tos
         ('gelu',)

@@ -67,7 +67,7 @@ class SplitReport(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.split("models/tiny_distilbert.onnx", "parts", at=["gelu"])
+        >>> _, report = surgeon.split("notebooks/models/tiny_distilbert.onnx", "parts", at=["gelu"])
         >>> report.parts[0].inputs, report.parts[1].outputs
         (('input_ids', 'attention_mask'), ('logits',))
     """
@@ -138,7 +138,7 @@ def split(
 
     Examples:
         >>> import surgeon
-        >>> paths, report = surgeon.split("models/tiny_distilbert.onnx", "parts", parts=2)
+        >>> paths, report = surgeon.split("notebooks/models/tiny_distilbert.onnx", "parts", parts=2)
         >>> report.outcome, [path.name for path in paths]
         ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
     """

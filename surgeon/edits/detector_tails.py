@@ -74,7 +74,7 @@ def detector_tail(
 
     Examples:
         >>> import surgeon
-        >>> surgeon.edits.detector_tail("models/tiny_distilbert.onnx", "best-boxes")  # doctest: +ELLIPSIS
+        >>> surgeon.edits.detector_tail("notebooks/models/tiny_distilbert.onnx", "best-boxes")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
         surgeon.errors.UsageError: ...

@@ -30,7 +30,7 @@ class Dim(Edit):
     Examples:
         >>> import surgeon
         >>> fix = surgeon.edits.Dim("batch", 4)
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", fix, output="fixed.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", fix, output="fixed.onnx")
         >>> report.edits[0].said[0], report.outcome
         ("'batch' is 4", 'proved')
     """
@@ -142,7 +142,7 @@ class RenameDim(Edit):
     Examples:
         >>> import surgeon
         >>> rename = surgeon.edits.RenameDim("batch", "N")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", rename, output="renamed.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", rename, output="renamed.onnx")
         >>> report.edits[0].said[0], report.outcome
         ("dimension 'batch' is called 'N'", 'proved')
     """
@@ -187,7 +187,7 @@ class JoinDim(Edit):
     Examples:
         >>> import surgeon
         >>> join = surgeon.edits.JoinDim("sequence", "batch")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", join, output="square.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", join, output="square.onnx")
         >>> report.edits[0].said[0], report.outcome
         ("dimension 'sequence' is always as large as 'batch', and called so", 'proved')
     """

@@ -27,7 +27,7 @@ class Extract(Edit):
     Examples:
         >>> import surgeon
         >>> part = surgeon.edits.Extract(("embeddings",), ("gelu",))
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", part, output="part.onnx", check="model")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", part, output="part.onnx", check="model")
         >>> report.outcome, report.nodes[0] > report.nodes[1]
         ('proved', True)
     """

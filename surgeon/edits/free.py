@@ -43,7 +43,7 @@ class Free(Edit):
     Examples:
         >>> import surgeon
         >>> fixed, _ = surgeon.edit(
-        ...     "models/tiny_distilbert.onnx", surgeon.edits.Dim("batch", 1), output="one.onnx"
+        ...     "notebooks/models/tiny_distilbert.onnx", surgeon.edits.Dim("batch", 1), output="one.onnx"
         ... )
         >>> _, report = surgeon.edit("one.onnx", surgeon.edits.Free(0, "batch"), output="free.onnx")
         >>> report.edits[0].said[0], report.outcome

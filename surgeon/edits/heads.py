@@ -104,7 +104,7 @@ class AppendArgMax(_OfScores):
     Examples:
         >>> import surgeon
         >>> edit = surgeon.edits.AppendArgMax("logits")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edit, output="classes.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="classes.onnx")
         >>> report.edits[0].said, report.outcome
         (("output 'logits_argmax' is the index of the largest of 'logits' along axis 2",), 'proved')
     """
@@ -140,7 +140,7 @@ class AppendSoftmax(_OfScores):
     Examples:
         >>> import surgeon
         >>> edit = surgeon.edits.AppendSoftmax("logits")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edit, output="probabilities.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="probabilities.onnx")
         >>> report.edits[0].said, report.outcome
         (("output 'logits_softmax' is the softmax of 'logits' along axis 2",), 'proved')
     """
@@ -183,7 +183,7 @@ class AppendSigmoid(KeyedEdit):
     Examples:
         >>> import surgeon
         >>> edit = surgeon.edits.AppendSigmoid("logits")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edit, output="probabilities.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="probabilities.onnx")
         >>> report.edits[0].said, report.outcome
         (("output 'logits_sigmoid' is the sigmoid of 'logits'",), 'proved')
     """
@@ -226,7 +226,7 @@ class AppendTopK(_OfScores):
     Examples:
         >>> import surgeon
         >>> edit = surgeon.edits.AppendTopK("logits", k=3)
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edit, output="best.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="best.onnx")
         >>> report.edits[0].said, report.outcome
         (("outputs 'logits_values' and 'logits_indices' are the best 3 of 'logits' along axis 2",), 'proved')
     """

@@ -25,7 +25,7 @@ class Metadata(Edit):
     Examples:
         >>> import surgeon
         >>> note = surgeon.edits.Metadata("author", "me")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", note, output="noted.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", note, output="noted.onnx")
         >>> report.edits[0].said
         ("metadata 'author' is 'me'",)
     """
@@ -70,7 +70,8 @@ class StripDoc(Edit):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", surgeon.edits.StripDoc(), output="bare.onnx")
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.StripDoc(), output="bare.onnx")
         >>> report.outcome
         'unchanged'
     """

@@ -22,7 +22,7 @@ class OrderInputs(Edit):
     Examples:
         >>> import surgeon
         >>> order = surgeon.edits.OrderInputs(("attention_mask", "input_ids"))
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", order, output="ordered.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", order, output="ordered.onnx")
         >>> report.edits[0].said
         ('inputs are attention_mask, input_ids',)
     """
@@ -80,7 +80,7 @@ class OrderOutputs(OrderInputs):
     Examples:
         >>> import surgeon
         >>> edits = [surgeon.edits.AddOutput("gelu"), surgeon.edits.OrderOutputs(("gelu",))]
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edits, output="ordered.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edits, output="ordered.onnx")
         >>> report.edits[1].said
         ('outputs are gelu, logits',)
     """

@@ -22,7 +22,7 @@ class AddOutput(Edit):
     Examples:
         >>> import surgeon
         >>> add = surgeon.edits.AddOutput("gelu")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", add, output="more.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", add, output="more.onnx")
         >>> report.edits[0].said
         ("'gelu' is an output",)
     """
@@ -57,7 +57,7 @@ class DropOutput(Edit):
     Examples:
         >>> import surgeon
         >>> edits = [surgeon.edits.AddOutput("gelu"), surgeon.edits.DropOutput("logits")]
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edits, output="less.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edits, output="less.onnx")
         >>> report.nodes[0] > report.nodes[1], report.outcome
         (True, 'proved')
     """

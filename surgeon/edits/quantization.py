@@ -37,7 +37,8 @@ class StripQdq(Edit):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", surgeon.edits.StripQdq(), output="floats.onnx")
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.StripQdq(), output="floats.onnx")
         >>> report.outcome
         'unchanged'
     """

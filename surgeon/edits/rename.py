@@ -24,7 +24,7 @@ class Rename(Edit):
     Examples:
         >>> import surgeon
         >>> rename = surgeon.edits.Rename("input_ids", "tokens")
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", rename, output="renamed.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", rename, output="renamed.onnx")
         >>> report.edits[0].said
         ("input 'input_ids' is called 'tokens'",)
     """

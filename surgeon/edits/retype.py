@@ -43,7 +43,7 @@ class Retype(Edit):
     Examples:
         >>> import surgeon
         >>> retype = surgeon.edits.Retype("attention_mask", "bool", cast=True)
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", retype, output="retyped.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", retype, output="retyped.onnx")
         >>> report.edits[0].said, report.outcome
         (("input 'attention_mask' is bool where it was int64, cast back at once",), 'proved')
     """

@@ -30,7 +30,8 @@ class ShapesOf(Edit):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", surgeon.edits.ShapesOf("drop"), output="bare.onnx")
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.ShapesOf("drop"), output="bare.onnx")
         >>> report.outcome
         'proved'
     """
@@ -84,7 +85,7 @@ class StateTensor(Edit):
     Examples:
         >>> import surgeon
         >>> state = surgeon.edits.StateTensor("gelu", "float32", ("batch", "?", 64))
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", state, output="stated.onnx")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", state, output="stated.onnx")
         >>> report.edits[0].said, report.outcome
         (("'gelu' is stated to be float32[batch, ?, 64]",), 'proved')
     """
@@ -171,7 +172,8 @@ class RaiseOpset(Edit):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", surgeon.edits.RaiseOpset(21), output="newer.onnx")
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.RaiseOpset(21), output="newer.onnx")
         >>> report.edits[0].said[0], report.outcome
         ('ai.onnx is at opset 21, from 18', 'proved')
     """

@@ -138,7 +138,7 @@ def explain(
 
     Examples:
         >>> import surgeon
-        >>> surgeon.explain("models/tiny_distilbert.onnx", "quick_gelu")[0].reason
+        >>> surgeon.explain("notebooks/models/tiny_distilbert.onnx", "quick_gelu")[0].reason
         'there is no Sigmoid in the model'
     """
     found = explanations(source, rules, target=target, ep=ep, node=node, top=top)

@@ -28,7 +28,7 @@ class Fleet(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> fleet = surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), "models/*.onnx", to="fused")
+        >>> fleet = surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), "notebooks/models/*.onnx", to="fused")
         >>> fleet.ok, fleet.outcomes
         (True, {'proved': 1})
     """

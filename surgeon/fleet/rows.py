@@ -46,7 +46,7 @@ class FleetRow:
 
     Examples:
         >>> import surgeon
-        >>> fleet = surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), "models/*.onnx", to="fused")
+        >>> fleet = surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), "notebooks/models/*.onnx", to="fused")
         >>> next(iter(fleet)).outcome
         'proved'
     """

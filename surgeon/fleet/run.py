@@ -89,7 +89,7 @@ def run_many(
     Examples:
         >>> import surgeon
         >>> recipe = surgeon.Recipe([surgeon.Rules("gelu")])
-        >>> fleet = surgeon.run_many(recipe, "models/*.onnx", to="fused")
+        >>> fleet = surgeon.run_many(recipe, "notebooks/models/*.onnx", to="fused")
         >>> [(row.model, row.outcome, row.counts) for row in fleet]
         [('tiny_distilbert.onnx', 'proved', {'gelu': 4})]
     """

@@ -48,7 +48,7 @@ class Match(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> match = next(iter(surgeon.find("models/tiny_distilbert.onnx", "gelu")))
+        >>> match = next(iter(surgeon.find("notebooks/models/tiny_distilbert.onnx", "gelu")))
         >>> match.root.label, [node.op for node in match.nodes], match["x"].name
         ('node_gelu', ['Div', 'Erf', 'Add', 'Mul', 'Mul'], 'linear_4')
     """

@@ -116,7 +116,7 @@ class Mismatch(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> miss = surgeon.explain("models/tiny_distilbert.onnx", "skip_layer_norm")[0]
+        >>> miss = surgeon.explain("notebooks/models/tiny_distilbert.onnx", "skip_layer_norm")[0]
         >>> miss.node, miss.kind, miss.matched, miss.total, miss.found
         ('node_layer_norm', 'shape condition', 2, 2, 'float[1, min(64, sequence), 32]')
     """

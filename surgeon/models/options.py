@@ -37,7 +37,8 @@ class CheckOptions:
     Examples:
         >>> import surgeon
         >>> options = surgeon.CheckOptions(seed=7, dims={"sequence": 12})
-        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx", options=options)
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.rewrite(model, "gelu", output="out.onnx", options=options)
         >>> report.outcome
         'proved'
     """

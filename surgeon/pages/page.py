@@ -36,7 +36,7 @@ class Page:
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
         >>> page = surgeon.page(report)
         >>> page.about, page.save("report.html").name
         ('tiny_distilbert.onnx', 'report.html')

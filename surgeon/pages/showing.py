@@ -50,7 +50,7 @@ def page(*results: object, title: str = "", command: str = "") -> Page:
 
     Examples:
         >>> import surgeon
-        >>> same = surgeon.compare("models/tiny_distilbert.onnx", "models/tiny_distilbert.onnx")
+        >>> same = surgeon.compare("notebooks/models/tiny_distilbert.onnx", "notebooks/models/tiny_distilbert.onnx")
         >>> page = surgeon.page(same, title="The same")
         >>> page.about, "PROVED" in page.html
         ('The same', True)

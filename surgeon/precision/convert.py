@@ -84,7 +84,7 @@ def convert(
 
     Examples:
         >>> import surgeon
-        >>> path, report = surgeon.convert("models/tiny_distilbert.onnx", output="half.onnx")
+        >>> path, report = surgeon.convert("notebooks/models/tiny_distilbert.onnx", output="half.onnx")
         >>> report.outcome, report.casts
         ('proved', 1)
     """

@@ -130,7 +130,7 @@ class ConvertReport(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.convert("models/tiny_distilbert.onnx", output="half.onnx")
+        >>> _, report = surgeon.convert("notebooks/models/tiny_distilbert.onnx", output="half.onnx")
         >>> report.outcome, report.change
         ('proved', ('float32', 'float16'))
     """

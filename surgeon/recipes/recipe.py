@@ -57,7 +57,7 @@ class Recipe:
     Examples:
         >>> import surgeon
         >>> recipe = surgeon.Recipe([surgeon.edits.Rename("input_ids", "tokens"), surgeon.Rules("gelu")])
-        >>> _, report = surgeon.run(recipe, "models/tiny_distilbert.onnx", "out.onnx")
+        >>> _, report = surgeon.run(recipe, "notebooks/models/tiny_distilbert.onnx", "out.onnx")
         >>> report.outcome, report.counts
         ('proved', {'gelu': 4})
     """

@@ -25,7 +25,7 @@ class RecipeReport(Displayed):
     Examples:
         >>> import surgeon
         >>> recipe = surgeon.Recipe([surgeon.Rules("gelu")])
-        >>> _, report = surgeon.run(recipe, "models/tiny_distilbert.onnx", "out.onnx")
+        >>> _, report = surgeon.run(recipe, "notebooks/models/tiny_distilbert.onnx", "out.onnx")
         >>> report.outcome, len(report.parts)
         ('proved', 1)
     """

@@ -76,7 +76,7 @@ def run(
     Examples:
         >>> import surgeon
         >>> recipe = surgeon.Recipe([surgeon.edits.Rename("input_ids", "tokens"), surgeon.Rules("gelu")])
-        >>> path, report = surgeon.run(recipe, "models/tiny_distilbert.onnx", "out.onnx")
+        >>> path, report = surgeon.run(recipe, "notebooks/models/tiny_distilbert.onnx", "out.onnx")
         >>> report.outcome
         'proved'
     """

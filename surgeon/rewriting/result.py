@@ -55,7 +55,7 @@ class Site(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
         >>> site = report.sites[0]
         >>> site.rule, site.root, site.outcome, [node.op for node in site.added]
         ('gelu', 'node_gelu', 'proved', ['com.microsoft::Gelu'])
@@ -237,7 +237,7 @@ class Report(Displayed):
 
     Examples:
         >>> import surgeon
-        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
         >>> report.outcome, report.count("gelu"), report.nodes_before, report.nodes_after
         ('proved', 4, 180, 164)
     """

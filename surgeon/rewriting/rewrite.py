@@ -101,7 +101,8 @@ def rewrite(
 
     Examples:
         >>> import surgeon
-        >>> path, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="fused.onnx", check="none")
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> path, report = surgeon.rewrite(model, "gelu", output="fused.onnx", check="none")
         >>> report.count("gelu")
         4
     """
@@ -285,7 +286,7 @@ def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = 
 
     Examples:
         >>> import surgeon
-        >>> [match.root.label for match in surgeon.find("models/tiny_distilbert.onnx", "gelu")][:2]
+        >>> [match.root.label for match in surgeon.find("notebooks/models/tiny_distilbert.onnx", "gelu")][:2]
         ['node_gelu', 'node_gelu_1']
     """
     require_target(target, ep)

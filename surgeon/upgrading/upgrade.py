@@ -67,7 +67,7 @@ def upgrade(
 
     Examples:
         >>> import surgeon
-        >>> surgeon.upgrade("models/tiny_distilbert.onnx", 21, "newer.onnx", check="none").opset
+        >>> surgeon.upgrade("notebooks/models/tiny_distilbert.onnx", 21, "newer.onnx", check="none").opset
         (18, 21)
     """
     start = time.perf_counter()

@@ -36,7 +36,7 @@ def view(model: Source, *, target: str = "ort", height: int = HEIGHT) -> "View":
 
     Examples:
         >>> import surgeon
-        >>> view = surgeon.view("models/tiny_distilbert.onnx")
+        >>> view = surgeon.view("notebooks/models/tiny_distilbert.onnx")
         >>> view.select(["node_gelu"])
         >>> view.selection.froms, view.selection.tos
         (('linear_4', 'val_155'), ('gelu',))
