@@ -118,12 +118,14 @@ class OutputComparison:
             self._report.say(f"stretches are not run by themselves: {line.rstrip('.')}")
         proofs = stretches.proofs(parts, made, held, self._trying.options)
         self._report.stretches = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
-        failed = [(kind, proof) for kind, proof in zip(kinds, proofs, strict=True) if proof.outcome == "failed"]
+        every = zip(kinds, parts, proofs, strict=True)
+        failed = [(kind, run, proof) for kind, run, proof in every if proof.outcome == "failed"]
         if not (failed and self._decides):
             return True
         known = len(self._keeping.pins)
-        for kind, proof in failed:
-            for place in (place for part in kind for place in stretches.within(part)):
+        for kind, run, proof in failed:
+            chosen = None if proof.far is None else run.leading_to(proof.far[1])
+            for place in (place for part in kind for place in stretches.within(part, chosen)):
                 self._keeping.keep(place, "stretch", f"in the stretch from {proof.first} on {off_by(proof)}")
         return len(self._keeping.pins) == known  # where all are kept already, it stays told as failed
 

@@ -17,6 +17,7 @@ from surgeon.precision.formulas import Formulas
 from surgeon.precision.gauging import FAR, Magnitudes, Tensor
 from surgeon.precision.guards import Guards
 from surgeon.precision.keeping import Place, place_of
+from surgeon.precision.norms import Norms
 from surgeon.precision.totals import Totals, is_running
 from surgeon.precision.wiring import STORED, Typed, Wiring
 from surgeon.shapes.facts import BOOL, WHOLE
@@ -68,8 +69,15 @@ class Evidence:
                 self._keep(node, "range", _UNSEEN)
             elif not wiring.ports[node].pinned:
                 self._look_at_node(node)
+        for node in Norms(wiring).found:
+            self._keep(node, "formula", self._why_norm())
         for node, reason in self._formulas.found.items() if self._high <= _WIDE else ():
             self._keep(node, "formula", reason)
+
+    def _why_norm(self) -> str:
+        if self._high > _WIDE:
+            return f"a root of a mean of squares by hand, of whose sums {self._named} keeps too few digits"
+        return f"a root of a mean of squares by hand, whose squares leave {self._named} at both ends"
 
     def _unseen(self) -> Iterator[Scope]:
         """Bodies that no run reached."""
@@ -128,8 +136,6 @@ class Evidence:
             reason = f"an angle that follows positions, of which {self._named} keeps too little where there are many"
             for one in (node, *counted):
                 self._keep(one, "range", reason)
-        if facts.reduces == "sum":
-            self._variance(node)
         if facts.reads_places and not facts.moves_windows:
             self._samples(node)
 
@@ -225,40 +231,8 @@ class Evidence:
         is_whole = home is not None and self._wiring.dtype(home, name) in WHOLE - {BOOL}
         return is_whole and not self._wiring.index.constants.is_constant(scope, name)
 
-    def _variance(self, node: Node) -> None:
-        """Keep a mean of squares that a root is taken of: where numbers are small or many, half precision loses it."""
-        scope = node.scope
-        square = self._only_maker(scope, node.inputs[0])
-        own = record(node.op).squares
-        if not own and (square is None or not _squares(square)):
-            return
-        chain = [node]
-        while len(chain) < 4:
-            readers = list(scope.readers(chain[-1].outputs[0]))
-            if len(readers) != 1 or not (record(readers[0].op).family == "sum" or readers[0].op in ROOTS):
-                break
-            chain.append(readers[0])
-            if chain[-1].op in ROOTS - STEEP:
-                break
-        if not any(one.op in ROOTS for one in chain):
-            return
-        reason = f"a root of a mean of squares by hand, whose squares leave {self._named} at both ends"
-        if self._high > _WIDE:
-            reason = f"a root of a mean of squares by hand, of whose sums {self._named} keeps too few digits"
-        for one in (*(() if own or square is None else (square,)), *chain):
-            self._keep(one, "formula", reason)
-
-    def _only_maker(self, scope: Scope, name: str) -> Node | None:
-        return scope.producers.get(name)
-
 
 def _counts(node: Node) -> bool:
     """Whether a node makes a range, or a running sum."""
     facts = record(node.op)
     return bool(facts.spreads and facts.zeros and not facts.moves) or is_running(node)
-
-
-def _squares(node: Node) -> bool:
-    """Whether a node multiplies numbers by themselves."""
-    facts = record(node.op)
-    return facts.squares or (facts.family == "product" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1])

@@ -50,6 +50,7 @@ class StretchProof:
             for what is allowed to it.  None where it was not run.
         allowed: how far it may be off: what roundings of its nodes explain.
         reason: why it was not run; empty where it was.
+        far: the size of activations that it is off for, where the model's own show nothing, and the output.
     """
 
     first: str
@@ -59,6 +60,7 @@ class StretchProof:
     error: float | None = None
     allowed: float = 0.0
     reason: str = ""
+    far: tuple[float, str] | None = None
 
     @property
     def outcome(self) -> str:
@@ -80,6 +82,7 @@ class StretchProof:
             "error": None if self.error is None else jsonable(self.error),
             "allowed": self.allowed,
             "reason": self.reason,
+            "far": None if self.far is None else list(self.far),
         }
 
 
@@ -99,7 +102,8 @@ def off_by(proof: StretchProof) -> str:
     """How far a stretch is off, as a clause."""
     error = 0.0 if proof.error is None else proof.error
     found, allowed = side_by_side(error, proof.allowed, (2, 2))
-    return f"an output is off by {found} of its scale, and roundings explain {allowed}"
+    where = "" if proof.far is None else f" where activations reach {proof.far[0]:g}"
+    return f"an output is off by {found} of its scale{where}, and roundings explain {allowed}"
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from surgeon.file.values import dtype_of
 from surgeon.implementations import receive
+from surgeon.precision.activations import GROSS, Far
 from surgeon.precision.result import LOST
 from surgeon.running.child import Note
 from surgeon.running.precision import Reference
@@ -36,7 +37,9 @@ class StretchRun:
     """A stretch as a model of the new dtype, and what it is fed with.
 
     new: the dtype, as `TensorProto.DataType`.  raised: the same of an opset in which roundings can be told, where its
-    own is older.  implementations: of the user's process, as `shipped` gives them.
+    own is older.  implementations: of the user's process, as `shipped` gives them.  activations: the inputs that are
+    scaled to other sizes too, none where it neither divides nor takes a root.  inner: outputs that it hands on to
+    nobody, which are compared at those sizes only.
     """
 
     model: ModelProto
@@ -45,6 +48,8 @@ class StretchRun:
     custom_ops: Sequence[Path | str]
     implementations: bytes
     raised: ModelProto | None = None
+    activations: Sequence[str] = ()
+    inner: frozenset[str] = frozenset()
 
     def reference(self, change: Callable[..., ModelProto | None]) -> Reference:
         """The stretch in float64, changed throughout, in bodies too.  Raises SessionError."""
@@ -53,6 +58,8 @@ class StretchRun:
 
 def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
     """Hold a stretch against itself in float64: {"error", "allowed", "output"} of the worst output, or {"why"}.
+
+    With {"far"}, a size and an output, where it is off only for activations of another size.
 
     Each step of a computation errs by fl(x op y) = (x op y)(1 + d) with |d| <= u, u being half a unit in the last place
     (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2.2).  What such errors come to at the end is
@@ -68,7 +75,7 @@ def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
             if not ways:
                 return {"why": "nothing here runs it"}, []
             reference = stack.enter_context(asked.reference(shaken))
-            return _held(reference, ways, asked.feeds, asked.new, unit), []
+            return _held(reference, ways, asked, unit), []
     except SessionError as refused:
         return {"why": refused.line.rstrip(".")}, []
 
@@ -90,14 +97,17 @@ def _ways(asked: StretchRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Ma
 def _held(
     reference: Reference,
     ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]],
-    feeds: Arrays,
-    new: int,
+    asked: StretchRun,
     unit: float,
 ) -> dict[str, Any]:
     """The output that is worst: off by more than is allowed to it, or lost in roundings, or nearest to its limit."""
+    new = asked.new
+
+    def outer(answer: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: array for name, array in answer.items() if name not in asked.inner}
 
     def moved(amount: float, turn: int) -> dict[str, np.ndarray]:
-        return reference.run({**feeds, AMOUNT: np.array(amount), TURN: np.array(turn)})
+        return outer(reference.run({**asked.feeds, AMOUNT: np.array(amount), TURN: np.array(turn)}))
 
     exact = moved(0.0, 0)
     allowed = dict.fromkeys(exact, 0.0)
@@ -107,12 +117,34 @@ def _held(
             allowed[name] = max(allowed.get(name, 0.0), apart(exact.get(name, array), array, new))
     errors = [(0.0, unit, "")]
     for run in ways:
-        found = run(feeds)
+        found = outer(run(asked.feeds))
         for name in sorted(exact.keys() & found.keys()):  # a sequence may come in other pieces
             error, most = apart(exact[name], found[name], new), MARGIN * allowed[name] + unit
             errors.append((min(error, _FAR), min(most, _FAR), name))
     error, most, name = max(errors, key=lambda item: harm(item[0], item[1]))
+    if error <= most and (far := _far(reference, ways, asked)) is not None:
+        return far
     return {"error": error, "allowed": most, "output": name}
+
+
+def _far(
+    reference: Reference, ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]], asked: StretchRun
+) -> dict[str, Any] | None:
+    """What is grossly off for activations of another size; None where nothing is, or nothing runs there."""
+
+    def exact(feeds: Arrays) -> Mapping[str, np.ndarray]:
+        return reference.run({**feeds, AMOUNT: np.array(0.0), TURN: np.array(0)})
+
+    if not asked.activations:
+        return None
+    try:
+        found = Far(exact, asked.feeds, asked.activations, asked.new).worst(ways, apart)
+    except SessionError:  # an index, say, that follows from activations: such a stretch has one size
+        return None
+    if found is None:
+        return None
+    error, size, name = found
+    return {"error": min(error, _FAR), "allowed": GROSS, "output": name, "far": (size, name)}
 
 
 def harm(error: float, allowed: float) -> tuple[bool, bool, float]:

@@ -25,6 +25,7 @@ from surgeon.grouping import grouped
 from surgeon.implementations import bound, shipped
 from surgeon.models.options import CheckOptions
 from surgeon.ops.walking import bytes_but, free_names, graphs_of, holds_any, imports_of
+from surgeon.precision.activations import divides
 from surgeon.precision.building import Built
 from surgeon.precision.columns import blocks, has_columns, turned
 from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
@@ -68,6 +69,15 @@ class Stretch:
         self.made = {name for node in self.nodes for name in node.output if name}
         names = dict.fromkeys(name for node in self.nodes for name in free_names(node) if name)
         self.reads = [name for name in names if name not in self.made]
+
+    def leading_to(self, output: str) -> list[int]:
+        """Which of the nodes an output of one of them follows from."""
+        wanted, found = {output}, list[int]()
+        for at in reversed(range(len(self.nodes))):
+            if not wanted.isdisjoint(self.nodes[at].output):
+                wanted.update(free_names(self.nodes[at]))
+                found.append(at)
+        return found
 
 
 class Stretches:
@@ -144,9 +154,10 @@ class Stretches:
             seen |= new
         return len(nodes)
 
-    def within(self, part: Stretch) -> list[Place]:
-        """The nodes of a stretch, and those in their bodies and in functions that they call."""
-        return [*part.places, *sorted(place for owner in part.places for place in self._insides.of(owner))]
+    def within(self, part: Stretch, chosen: Iterable[int] | None = None) -> list[Place]:
+        """The nodes of a stretch, or those of them at these places in it; and those in their bodies and functions."""
+        places = part.places if chosen is None else [part.places[at] for at in chosen]
+        return [*places, *sorted(place for owner in places for place in self._insides.of(owner))]
 
     def kinds(self) -> list[list[Stretch]]:
         """The parts, those that are equal together."""
@@ -233,11 +244,13 @@ class Stretches:
         options: CheckOptions,
     ) -> StretchRun | str:
         """A run of a part with these weights, or why there is none."""
+        ends, inner = self._ends(part), self._divided(part)
+        shown = {*ends, *inner}
         graph = helper.make_graph(
             [read.whole(node) for node in part.nodes],
             "stretch",
             [helper.make_tensor_value_info(name, _dtype(array), array.shape) for name, array in fed.items()],
-            [self._stated(name) for name in self._ends(part)],
+            [self._stated(name) for node in part.nodes for name in node.output if name in shown],
             [numpy_helper.from_array(array, name) for name, array in weights.items()],
         )
         model = ModelProto(ir_version=self._model.ir_version, graph=graph)
@@ -249,7 +262,21 @@ class Stretches:
             newer = raised(model)
         except (GraphError, UsageError) as refused:
             return f"what roundings explain is told from opset {LEAST_OPSET} on: {str(refused).rstrip('.')}"
-        return StretchRun(model, fed, self._new, tuple(options.custom_ops), shipped(options.custom_ops), newer)
+        return StretchRun(
+            model,
+            fed,
+            self._new,
+            tuple(options.custom_ops),
+            shipped(options.custom_ops),
+            newer,
+            [name for name in fed if name in self._half] if inner else (),
+            frozenset(inner).difference(ends),
+        )
+
+    def _divided(self, part: Stretch) -> list[str]:
+        """What nodes of a part make that take a root, or divide by what is computed, in the new dtype."""
+        nodes = (node for node in part.nodes if divides(node.op_type, node.input, self._stored))
+        return [name for node in nodes if not node.domain for name in node.output if name in self._half]
 
     def _fed(self, names: Sequence[str], values: Arrays) -> Arrays:
         """What the original's tensors are in the converted model: fills of masks are no lower than they are there."""
@@ -271,7 +298,8 @@ class Stretches:
         first, last = (self._sources.get(name, name) for name in map(name_of, (part.nodes[0], part.nodes[-1])))
         if "why" in told:
             return StretchProof(first, last, len(part.nodes), reason=str(told["why"]))
-        return StretchProof(first, last, len(part.nodes), error=float(told["error"]), allowed=float(told["allowed"]))
+        error, allowed = float(told["error"]), float(told["allowed"])
+        return StretchProof(first, last, len(part.nodes), error=error, allowed=allowed, far=told.get("far"))
 
     def _stated(self, name: str) -> ValueInfoProto:
         dtype = self._dtypes.get(name)
