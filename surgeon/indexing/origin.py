@@ -76,10 +76,10 @@ class Origin:
             now = home._shared.get(found)
             if now is None and (now := home.alike.get(found)) is not None:
                 passed.append((home.address, found))
-            if now is None or source.home(now) is None:
+            if now is None or source.home(now) is not home.home(now):  # it went, or a body has another of its name
                 break
             home, found = source.home(now), now
-        if found == name or source.home(found) is not source.home(name):
+        if found == name or home is None:
             return name
         taken.update(passed)
         return found
