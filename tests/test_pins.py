@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 from onnx import parser
 
+from surgeon.inputs.deciding import counts
 from surgeon.inputs.decisions import edges_of, numbers_in, scopes_of
 from surgeon.inputs.inputs import InputPlan
-from surgeon.inputs.roles import counts
 from surgeon.sites.kinds import ANEW
 from surgeon.sites.pins import sprinkle
 

@@ -43,6 +43,7 @@ _EXACT = 63  # bits of the integers that are drawn by magnitude
 _HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
 _SHUFFLED = 1 << 16  # elements up to which the places of some are the first of all, shuffled
 _TRIPS = (2, 3, 0, 7)  # of a loop, in turn
+_MOST_TRIPS = 16  # of a loop that goes on while something is below a length
 # Counts and steps, places to begin, and shapes to make, in turn: the usual ones are 2, 0, and -1 before ones.  In the
 # last turn what is counted goes backwards, from the end on.
 _COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6), (-4, -3, -5, -6))
@@ -212,10 +213,10 @@ class Filler:
             target = np.ones(self.shape, dtype=np.int64)
             target.reshape(-1)[:1] = -1
             return self._turned(_TARGETS) if self.values is Values.COUNTS else target
-        if "trip" in flags:
-            return np.full(self.shape, 1 if self.tame else _TRIPS[self.seed % len(_TRIPS)])
         if self.values is Values.COUNTS:
             return self._turned(_PLACES if "zero" in flags else _COUNTS)
+        if "trip" in flags:
+            return np.full(self.shape, 1 if self.tame else _TRIPS[self.seed % len(_TRIPS)])
         if "zero" in flags:
             return np.zeros(self.shape, dtype=np.int64)
         return np.full(self.shape, 1 if self.tame else 2)
@@ -235,6 +236,8 @@ class Filler:
         if self.values in FAR_KINDS:
             return self._integers() if self.values is Values.LIMITS else np.asarray(np.maximum(self._integers(), 1))
         longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
+        if self.want.named is None and not self.want.free and "length" not in self.want.role.flags:
+            longest = min(longest, _MOST_TRIPS)
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
         is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
         lengths.reshape(-1)[:1] = 0 if is_none else longest

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
+from surgeon.inputs.deciding import allocates, decides
 from surgeon.inputs.dims import (
     FreeDim,
     fallback_sets,
@@ -18,10 +19,9 @@ from surgeon.inputs.dims import (
 )
 from surgeon.inputs.filling import Filler
 from surgeon.inputs.requirements import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
-from surgeon.inputs.roles import Role, allocates, decides, named_role, read_role
+from surgeon.inputs.roles import Role, named_role, read_role
 from surgeon.inputs.use_def import UseDefs
-from surgeon.ops.records import likened_node
-from surgeon.ops.walking import holds_half, nodes_of
+from surgeon.ops.walking import holds_half
 
 __all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
 
@@ -45,7 +45,6 @@ class InputPlan:
         self.conditions = 0
         harmless: set[tuple[int, str, bool]] = set()
         half = holds_half(skeleton)
-        loops = any(likened_node(node).trips for node in nodes_of(skeleton))  # what is compared may end them
         for entry in inputs:
             role = read_role(scopes, entry.name)
             dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
@@ -53,7 +52,7 @@ class InputPlan:
             kind = _kind(role, named, dtype, dims)
             if kind == "mask" and not names and dtype.name in FLOATS:
                 kind = "plain"
-            is_measured = kind == "lengths" and named is None and "length" not in role.flags and not loops
+            is_measured = kind == "lengths" and named is None and "length" not in role.flags
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
             keeps_role = names or (not free and allocates(scopes, entry.name))
             wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))

@@ -238,7 +238,7 @@ class Want:
         if values is Values.OUT_OF_ROLE:
             return self.leaves_role
         if values is Values.COUNTS:
-            return self.kind == "counts" and "trip" not in self.role.flags
+            return self.kind == "counts"
         return self.looks_up if values is Values.BACKWARDS else True
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:

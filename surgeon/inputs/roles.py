@@ -2,50 +2,28 @@
 
 The value is followed forwards through operators that only move or re-type it (Cast, Reshape, Concat, ...) to the
 operators that give it a meaning: Gather makes it an index below a table's size, Where a mask, Reshape a shape.
-`decides` asks the wider question, through arithmetic too: whether an index or a size hangs on the value at all.
+Whether an index or a size depends on the value at all, `deciding` says.
 Local functions are entered with their call's arguments, bodies of If, Loop and Scan through captures and arguments.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import NodeProto, TensorProto
 
 from surgeon.inputs.use_def import UseDef, UseDefs
 from surgeon.ops.record import Lookup, Op
-from surgeon.ops.records import RECORDS, likened_node
+from surgeon.ops.records import likened_node
 
 _RUNNING = 8  # what a running offset of which nothing else is known adds: assumed small
 _LONGEST_WAY = 8  # nodes between a number and the shape that tells it
 _MOST_AXES = 8
 _MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
 _OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with, or that are known
-
-# By operator, slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or
-# takes for ever.
-_DECIDING = {
-    op.name: frozenset(
-        (
-            *(*op.counts, *op.sizes_at, *op.zeros, *op.lengths, *op.trips, *op.deciding),
-            *(lookup.indices for lookup in op.lookups),
-            *(() if op.axes is None else (op.axes.slot,)),
-            *(() if op.below is None else op.below[:1]),
-            *(() if op.boxes is None else (op.boxes,)),
-        )
-    )
-    for op in RECORDS.values()
-}
-# Those on which hangs how much memory a model takes: not of what hands on a part of what it is given, whatever it is.
-_ALLOCATING = {
-    op.name: frozenset((*op.counts, *op.sizes_at, *op.trips, *op.deciding))
-    for op in RECORDS.values()
-    if op.spreads or not (op.moves or op.same or op.further_places)
-}
-_NONE: frozenset[int] = frozenset()
 
 
 class Limit(NamedTuple):
@@ -209,81 +187,7 @@ def _outwards(place: _Place) -> Iterator[_Place]:
                     return
 
 
-Trace = tuple[UseDef, str, bool]  # a scope, a tensor in it, and whether the value stays small whatever the input is
-
-
-def allocates(scopes: UseDefs, name: str) -> bool:
-    """As `decides`, but whether it is what the memory of a model, or the time it takes, hangs on."""
-    return decides(scopes, name, set(), _ALLOCATING)
-
-
-def decides(
-    scopes: UseDefs,
-    name: str,
-    harmless: set[tuple[int, str, bool]],
-    deciding: Mapping[str, frozenset[int]] = _DECIDING,
-) -> bool:
-    """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
-
-    All operators are followed.  `harmless` holds the tensors known to decide nothing; those found so are added.
-    deciding: by operator, the slots whose values do.
-    """
-    pending: list[Trace] = [(scopes.main, name, False)]
-    seen: set[tuple[int, str, bool]] = set()
-    while pending:
-        scope, tensor, bounded = pending.pop()
-        key = (id(scope), tensor, bounded)
-        if key in seen or key in harmless:
-            continue
-        seen.add(key)
-        for node, slot, place in scope.uses.get(tensor, ()):
-            op = likened_node(node)
-            if not bounded and slot in deciding.get(op.name, _NONE):
-                return True
-            if not op.reads_shape:
-                pending.extend(_computed(scopes, node, slot, place, bounded))
-        if scope.node is not None and scope.parent is not None and tensor in scope.outputs:
-            if likened_node(scope.node).trips and tensor == scope.outputs[0]:
-                return True
-            pending.extend((scope.parent, output, bounded) for output in scope.node.output)
-            pending.extend((scope, carried, bounded) for carried in scope.inputs)
-    harmless |= seen
-    return False
-
-
-def counts(model: ModelProto) -> frozenset[str]:
-    """The constants of the main graph that all that reads them takes for an index, a size or a count."""
-    uses, names = UseDefs(model).main.uses, (tensor.name for tensor in model.graph.initializer)
-    return frozenset(name for name in names if name in uses and all(map(_is_deciding, uses[name])))
-
-
-def _is_deciding(use: tuple[NodeProto, int, UseDef]) -> bool:
-    node, slot, _ = use
-    return slot in _DECIDING.get(likened_node(node).name, _NONE)
-
-
-def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounded: bool) -> Iterator[Trace]:
-    """Yield the tensors that `node` computes from the value in this slot, inside of functions and bodies too."""
-    called = scopes.function(node)
-    if called is not None and slot < len(called.inputs):
-        yield called, called.inputs[slot], bounded
-    for _, body in place.bodies.get(id(node), ()):
-        yield from ((body, given, bounded) for given in body.inputs)
-    op = likened_node(node)
-    bounded = bounded or op.places or op.truths or slot in op.chooses or _is_remainder(op, slot)
-    for position, output in enumerate(node.output):
-        if output:
-            yield place, output, bounded or (position > 0 and op.further_places)
-
-
-def _is_remainder(op: Op, slot: int) -> bool:
-    """Whether what is left of a division of the value in this slot goes on: below what divides, whatever it is."""
-    return bool(op.divisors) and op.family != "product" and slot not in op.divisors
-
-
-def _added(
-    scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place
-) -> tuple[int, tuple[str, ...]] | None:
+def _added(scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place) -> tuple[int, tuple[str, ...]] | None:
     """Return what a sum or difference adds to the value at most: a number, and free sizes by their keys.
 
     None if the value does not go on as an index.

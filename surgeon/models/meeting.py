@@ -34,6 +34,7 @@ _OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
 _MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
 _FILLS = -4096.0  # from where on down a constant that nothing is known to be compared with is the fill of a mask
 _LEAST_SIZE, _MOST_SIZE, _MOST_SIZES = 6, 4096, 4  # that a model decides by, beyond those that are tried anyway
+_MOST_COUNTED = 256  # of a count that a model decides by: turns of a loop, repeats of a tensor, elements of a result
 _LARGE_KINDS = ("image", "audio", "frames")
 _FEW = 8  # rows of a table that any inputs look up
 
@@ -245,6 +246,8 @@ def _bounds(want: Want, array: np.ndarray) -> tuple[int, int]:
     """Between which numbers an input of integers takes any: indices no further than those that are there."""
     if want.kind == "indices" and want.named is None:
         return 0, int(array.max())
+    if want.kind == "counts" and "target" not in want.role.flags:
+        return 0, _MOST_COUNTED
     if (want.free and want.kind in ("plain", "compared")) or want.measured:
         limits = np.iinfo(want.dtype)
         return int(limits.min) if want.signed else int(want.measured), int(limits.max)

@@ -9,12 +9,12 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.indexing.scope import qualified
+from surgeon.inputs.deciding import counts
 from surgeon.inputs.decisions import edges_of, numbers_in, scopes_of
 from surgeon.inputs.dims import is_total, kind_of
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
 from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING, Want
-from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.shapes.symbols import SizeError
