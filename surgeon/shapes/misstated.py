@@ -12,12 +12,12 @@ import onnx
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.listing import and_more
 from surgeon.shapes.bodies import carried
 from surgeon.shapes.facts import Draft, Facts, Missing, Open, said, sane
 from surgeon.shapes.inference import REFUSALS, infer
-from surgeon.shapes.rules import by_rule
+from surgeon.shapes.rules import RULES, by_rule
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.stated import Stated
 from surgeon.shapes.symbols import Size, SizeError, evaluate, symbol, symbols
@@ -94,12 +94,17 @@ def _of_turns(scopes: Iterable[Scope], shapes: Shapes, differ: Differ) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Misstated:
-    """The first node of a model that makes another shape than the graph states, told as a clause; "" for none."""
+    """The first node of a model that makes another shape than the graph states, told as a clause; "" for none.
+
+    is_verified: whether the nodes were compared with the statements.
+    """
 
     told: str
+    is_verified: bool = True
 
 
 BELIEVED = Misstated("")
+UNVERIFIED = Misstated("", is_verified=False)
 
 
 def misstated(index: Index, known: Misstated | None = None) -> Misstated:
@@ -107,7 +112,8 @@ def misstated(index: Index, known: Misstated | None = None) -> Misstated:
 
     Rules and proofs go by what is stated: a slice that takes all of what is stated to be there is no slice.  Only those
     nodes are looked at of which onnx's own inference, which takes a fifth of the time, does not make what is stated;
-    none where it is `known` of this model.
+    none where it is `known` of this model.  With UNVERIFIED no node is looked at, and a statement is believed only
+    where it is all that there is: of an op without a rule and without an inference.
     """
 
     def look() -> Misstated:
@@ -115,9 +121,22 @@ def misstated(index: Index, known: Misstated | None = None) -> Misstated:
         found = known if known is not None else _looked_at(index, stated)
         if found.told:
             stated.distrust()
+        elif not found.is_verified:
+            stated.believe_only(lambda node: not _is_inferred(index, node))
         return found
 
     return index.noted(Misstated, look)
+
+
+def _is_inferred(index: Index, node: Node) -> bool:
+    """Whether the outputs of a node have shapes without a statement: by our rule, onnx's inference, or a function."""
+    return node.op in RULES or index.called(node) is not None or _is_known_to_onnx(node.op)
+
+
+@cache
+def _is_known_to_onnx(op: str) -> bool:
+    domain, name = split_op(op)
+    return onnx.defs.has(name, domain)
 
 
 def _looked_at(index: Index, stated: Stated) -> Misstated:

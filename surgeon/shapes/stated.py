@@ -1,6 +1,7 @@
 """What a file states of its tensors: the types of graph inputs and outputs, and value_info."""
 
 import re
+from collections.abc import Callable
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import onnx
 
 from surgeon.indexing.origin import Origin
-from surgeon.indexing.scope import Scope
+from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.attributes import DTYPES
 from surgeon.shapes.facts import UNKNOWN, Draft, Facts, known
 from surgeon.shapes.symbols import Size, parse, symbol, symbols
@@ -54,6 +55,7 @@ class Stated:
         """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
         self._is_distrusted = apart or distrusted
+        self._believes: Callable[[Node], bool] | None = None
 
     @classmethod
     def of(cls, origin: Origin) -> "Stated":
@@ -74,6 +76,10 @@ class Stated:
         """Believe no shape any more that graphs state, but those of the model's inputs."""
         self._is_distrusted = True
 
+    def believe_only(self, of: Callable[[Node], bool]) -> None:
+        """Believe the shapes that graphs state of the outputs of these nodes, and no others."""
+        self._believes = of
+
     def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
         key = id(home.proto)
@@ -87,6 +93,9 @@ class Stated:
             self._by_type[kind] = self._read(info.type)
         told = self._by_type[kind]
         is_wrong = self._is_distrusted or (self._is_stale and home.parent is None)
+        if not is_wrong and self._believes is not None:
+            node = home.producers.get(name)
+            is_wrong = node is None or not self._believes(node)
         return (Draft(told[0].dtype, None), None) if is_wrong else told
 
     def _read(self, kind: onnx.TypeProto) -> tuple[Draft, Facts | None]:
