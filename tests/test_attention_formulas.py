@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import Session, SessionError
 
-B, S, P, N, K, H = 2, 5, 3, 4, 2, 8
+B, S, P, N, K, H = 2, 5, 3, 4, 2, 16
 KINDS = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
 
 
@@ -51,7 +51,7 @@ SEEN = {"attention_bias": MASK}
 PAST = {"past_key": drawn(B, N, P, H, seed=7), "past_value": drawn(B, N, P, H, seed=8)}
 MHA = ("query", "key", "value", "bias", "key_padding_mask", "attention_bias", "past_key", "past_value")
 GQA = ("query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "cos_cache")
-GQA = (*GQA, "sin_cache", "position_ids", "attention_bias", "head_sink")
+GQA = (*GQA, "sin_cache", "position_ids", "attention_bias", "head_sink", "more")
 
 
 def mha(outputs=1, attributes=None, **given):
@@ -61,10 +61,11 @@ def mha(outputs=1, attributes=None, **given):
                    **{"num_heads": N, **(attributes or {})})
 
 
-def gqa(attributes=None, count=S, **given):
+def gqa(attributes=None, count=S, most=None, **given):
+    """count: the keys of each sequence, or of all."""
     inputs = {"query": rows(), "key": rows(K, seed=2), "value": rows(K, seed=3), **given}
-    inputs["seqlens_k"] = np.full(inputs["query"].shape[0], count - 1, np.int32)
-    inputs["total_sequence_length"] = np.array(count, np.int32)
+    inputs["seqlens_k"] = np.full(inputs["query"].shape[0], 0, np.int32) + np.array(count, np.int32) - 1
+    inputs["total_sequence_length"] = np.array(most or np.max(count), np.int32)
     last = max(GQA.index(name) for name in inputs)
     return node_of("GroupQueryAttention", {name: inputs.get(name) for name in GQA[: last + 1]}, 3,
                    **{"num_heads": N, "kv_num_heads": K, **(attributes or {})})
@@ -77,6 +78,10 @@ ANGLES = {"cos": np.cos(drawn(9, H // 2, seed=5)), "sin": np.sin(drawn(9, H // 2
 HALF = {name: array[:, : H // 4].copy() for name, array in ANGLES.items()}
 IDS = np.array([[0, 8, 3, 3, 1], [7, 2, 5, 6, 4]], np.int32)
 START, PLACES = np.array([2], np.int64), np.array([[4, 2, 0, 1, 3], [0, 1, 2, 3, 8]], np.int64)
+TURNS = {"cos_cache": ANGLES["cos"], "sin_cache": ANGLES["sin"]}
+PACKED = drawn(B, S, (N + 2 * K) * H, seed=10)
+BUFFER = {"query": rows(number=1), "key": rows(K, 1, seed=2), "value": rows(K, 1, seed=3),
+          "past_key": drawn(B, K, 5, H, seed=7), "past_value": drawn(B, K, 5, H, seed=8)}
 
 # fmt: off
 CASES = {
@@ -100,6 +105,32 @@ CASES = {
     "gqa, sinks": gqa(head_sink=drawn(N, seed=6)),
     "gqa, a smooth softmax": gqa({"smooth_softmax": 1}),
     "gqa, behind a past": gqa(count=S + P, **STEP),
+    "gqa, packed": gqa(query=PACKED, key=None, value=None),
+    "gqa, rotated": gqa({"do_rotary": 1}, **TURNS),
+    "gqa, rotated, interleaved": gqa({"do_rotary": 1, "rotary_interleaved": 1}, **TURNS),
+    "gqa, rotated, packed": gqa({"do_rotary": 1}, query=PACKED, key=None, value=None, **TURNS),
+    "gqa, a part of each head rotated": gqa(
+        {"do_rotary": 1}, query=rows(2 * N), key=rows(2 * K, seed=2), value=rows(2 * K, seed=3), **TURNS),
+    "gqa, a prompt rotated from a position on": gqa(
+        {"do_rotary": 1}, position_ids=np.tile(np.arange(3, 3 + S), (B, 1)), **TURNS),
+    "gqa, a prompt rotated by positions of all kinds": gqa({"do_rotary": 1}, position_ids=PLACES, **TURNS),
+    "gqa, one row rotated by positions": gqa(
+        {"do_rotary": 1}, [4, 6], position_ids=np.array([[7], [2]]), **BUFFER, **TURNS),
+    "gqa, rows behind a past rotated by positions": gqa(
+        {"do_rotary": 1}, S + P, position_ids=PLACES[:1], **STEP, **TURNS),
+    "gqa, prompts of their own lengths": gqa({"do_rotary": 1}, [3, 5], **TURNS),
+    "gqa, prompts that all have padding": gqa({"do_rotary": 1, "rotary_interleaved": 1}, [2, 4], S, **TURNS),
+    "gqa, rotated behind a past": gqa({"do_rotary": 1}, S + P, **STEP, **TURNS),
+    "gqa, rotated, one row behind pasts of their own": gqa({"do_rotary": 1}, [4, 6], **BUFFER, **TURNS),
+    "gqa, one row behind pasts of their own, a window": gqa({"local_window_size": 3}, [4, 6], **BUFFER),
+    "gqa, one row behind pasts of their own, capped and masked": gqa(
+        {"softcap": 2.0}, [4, 6], attention_bias=MASK[:, :, :1, :1] + drawn(B, N, 1, 6, seed=11), **BUFFER),
+    "gqa, one row in a larger buffer": gqa({"do_rotary": 1}, [3, 2], **BUFFER, **TURNS),
+    "gqa, a prompt with a buffer": gqa({"do_rotary": 1}, past_key=drawn(B, K, 7, H, seed=7),
+                                       past_value=drawn(B, K, 7, H, seed=8), **TURNS),
+    "gqa, rotated, a window and sinks": gqa(
+        {"do_rotary": 1, "local_window_size": 2, "rotary_interleaved": 1}, head_sink=drawn(N, seed=6), **TURNS),
+    "gqa, rotated, capped, a smooth softmax": gqa({"do_rotary": 1, "softcap": 3.0, "smooth_softmax": 1}, **TURNS),
     "attention": node_of("Attention", ATTENTION, num_heads=N),
     "attention, biased and causal": node_of(
         "Attention", {**ATTENTION, "bias": drawn(3 * N * H, seed=9)}, num_heads=N, unidirectional=1),
@@ -128,8 +159,8 @@ CASES = {
         "RotaryEmbedding", {"x": rows(), "at": PLACES, **HALF}, num_heads=N, rotary_embedding_dim=H // 2),
 }
 REFUSED = {
-    "lengths": gqa(),
-    "rotary embeddings inside": gqa({"do_rotary": 1}, cos_cache=ANGLES["cos"], sin_cache=ANGLES["sin"]),
+    "quantised keys": gqa(more=drawn(1)),
+    "padding whose window is empty": gqa({"local_window_size": 2}, [2, 4], S),
     "a bias of heads": mha(bias=drawn(3 * N * H), key=drawn(B, N, 6, H, seed=2), value=drawn(B, N, 6, H, seed=3)),
 }
 # fmt: on
@@ -164,9 +195,7 @@ def test_parts_that_are_packed_are_those_apart(together):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_formula_is_not_computed(name):
-    """Sequences of different lengths, and what no rule writes."""
+    """What no rule writes."""
     model, feeds = REFUSED[name]
-    if name == "lengths":
-        feeds = {**feeds, "seqlens_k": np.array([4, 2], np.int32)}
     with Evaluator(model) as evaluator, pytest.raises(SessionError, match="no formula for"):
         evaluator.run(feeds)

@@ -15,14 +15,14 @@ from surgeon.running.erf import Array
 _HIDDEN = -10000.0  # default of mask_filter_value, which is added
 
 
-def _heads(x: Array, number: int) -> Array:
+def heads_of(x: Array, number: int) -> Array:
     """[B, N, S, H] of rows [B, S, N·H]; what has four axes is so already."""
     if x.ndim == 4:
         return x
     return x.reshape(*x.shape[:2], number, x.shape[2] // number if number else 0).transpose(0, 2, 1, 3)
 
 
-def _rows(x: Array) -> Array:
+def rows_of(x: Array) -> Array:
     """[B, S, N·H] of heads [B, N, S, H]."""
     batch, heads, rows, columns = x.shape
     return x.transpose(0, 2, 1, 3).reshape(batch, rows, heads * columns)
@@ -40,7 +40,7 @@ def _added(bias: Array | None, mask: Array | None, columns: int, filter_value: f
     return hidden if bias is None else np.asarray(bias + hidden)
 
 
-def _attended(
+def attended(
     q: Array,
     k: Array,
     v: Array,
@@ -112,11 +112,11 @@ def _multi_head_attention(
             raise NotImplementedError("no formula for MultiHeadAttention with a bias of keys that are heads")
         at = np.cumsum([part.shape[2] for part in parts if part is not None])[:-1]
         parts = [part + one for part, one in zip(parts, np.split(bias, at), strict=True)]
-    q, k, v = (_heads(np.asarray(part), num_heads) for part in parts)
+    q, k, v = (heads_of(np.asarray(part), num_heads) for part in parts)
     k, v = _behind(past_key, k), _behind(past_value, v)
     added = _added(attention_bias, key_padding_mask, k.shape[2], mask_filter_value, q.dtype)
     shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
-    return _rows(_attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5)), k, v
+    return rows_of(attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5)), k, v
 
 
 def _attention(
@@ -145,60 +145,13 @@ def _attention(
     made = x @ weights
     made = made if bias is None else made + bias
     sizes = qkv_hidden_sizes or [made.shape[-1] // 3] * 3
-    q, k, v = (_heads(part, num_heads) for part in np.split(made, np.cumsum(sizes)[:-1], axis=-1))
+    q, k, v = (heads_of(part, num_heads) for part in np.split(made, np.cumsum(sizes)[:-1], axis=-1))
     if past is not None:
         k, v = _behind(past[0], k), _behind(past[1], v)
     added = _added(attention_bias, mask, k.shape[2], mask_filter_value, q.dtype)
     shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
-    y = _rows(_attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5))
+    y = rows_of(attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5))
     return (y, np.stack([k, v])) if k.shape == v.shape else (y,)
-
-
-def _group_query_attention(
-    query: Array,
-    key: Array | None = None,
-    value: Array | None = None,
-    past_key: Array | None = None,
-    past_value: Array | None = None,
-    seqlens_k: Array | None = None,
-    total_sequence_length: Array | None = None,
-    cos_cache: Array | None = None,
-    sin_cache: Array | None = None,
-    position_ids: Array | None = None,
-    attention_bias: Array | None = None,
-    head_sink: Array | None = None,
-    *unknown: Array | None,
-    num_heads: int,
-    kv_num_heads: int,
-    scale: float = 0.0,
-    softcap: float = 0.0,
-    causal: int = 1,
-    do_rotary: int = 0,
-    local_window_size: int = -1,
-    smooth_softmax: int = 0,
-    outputs: int = 1,
-    **_: Any,
-) -> tuple[Array, ...]:
-    """GroupQueryAttention, of sequences of one length.
-
-    query: [B, S, N·H].  key, value: [B, S, K·H].  past_key, past_value: [B, K, P, H].  seqlens_k: [B], the keys of each
-    less one.  Returns [B, S, N·H], and keys and values behind the past, [B, K, T, H].
-    """
-    if do_rotary or key is None or value is None or any(item is not None for item in unknown) or outputs > 3:
-        raise NotImplementedError("no formula for GroupQueryAttention with one packed input, or what else it may take")
-    q, k, v = _heads(query, num_heads), _heads(key, kv_num_heads), _heads(value, kv_num_heads)
-    present = _behind(past_key, k), _behind(past_value, v)
-    rows, columns = q.shape[2], present[0].shape[2]
-    if seqlens_k is not None and not (np.asarray(seqlens_k) + 1 == columns).all():
-        raise NotImplementedError("no formula for GroupQueryAttention over sequences of different lengths")
-    k, v = (np.repeat(one, num_heads // kv_num_heads, axis=1) for one in present)
-    shown = _up_to_own(rows, columns) if causal else None
-    if local_window_size > 0:
-        near = np.arange(columns)[None, :] > np.arange(rows)[:, None] + columns - rows - local_window_size
-        shown = near if shown is None else shown & near
-    sinks = np.zeros(num_heads, q.dtype) if smooth_softmax and head_sink is None else head_sink
-    made = _attended(q, k, v, attention_bias, shown, scale=scale or q.shape[3] ** -0.5, cap=softcap, sinks=sinks)
-    return _rows(made), *present
 
 
 def _rotary_embedding(
@@ -222,21 +175,29 @@ def _rotary_embedding(
         raise NotImplementedError("no formula for RotaryEmbedding of packed sequences, or with a scale")
     turned = rotary_embedding_dim or 2 * cos_cache.shape[1]
     number = num_heads if rotary_embedding_dim and x.ndim == 3 else x.shape[-1] // turned
-    heads = _heads(x, number)
+    heads = heads_of(x, number)
     rows = heads.shape[2]
     at = position_ids if position_ids.ndim == 2 else int(position_ids.ravel()[0]) + np.arange(rows)[None, :]
     cos, sin = (cache[at][:, None].astype(x.dtype) for cache in (cos_cache, sin_cache))
+    made = rotated(heads, cos, sin, interleaved=interleaved)
+    return made if x.ndim == 4 else rows_of(made)
+
+
+def rotated(heads: Array, cos: Array, sin: Array, *, interleaved: int = 0) -> Array:
+    """The first numbers of each head turned in pairs: neighbours where interleaved, else those of both halves.
+
+    heads: [B, N, S, H].  cos, sin: [B, 1, S, half of what is turned].
+    """
+    turned = 2 * cos.shape[-1]
     part, rest = heads[..., :turned], heads[..., turned:]
     one, two = (part[..., ::2], part[..., 1::2]) if interleaved else np.split(part, 2, axis=-1)
     first, second = one * cos - two * sin, two * cos + one * sin
     made = np.stack([first, second], -1).reshape(part.shape) if interleaved else np.concatenate([first, second], -1)
-    made = np.concatenate([made, rest], axis=-1)
-    return made if x.ndim == 4 else _rows(made)
+    return np.concatenate([made, rest], axis=-1)
 
 
 ATTENTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     ("com.microsoft", "Attention"): _attention,
-    ("com.microsoft", "GroupQueryAttention"): _group_query_attention,
     ("com.microsoft", "MultiHeadAttention"): _multi_head_attention,
     ("com.microsoft", "RotaryEmbedding"): _rotary_embedding,
 }

@@ -21,10 +21,11 @@ from onnx import ModelProto, NodeProto, TensorProto
 
 from surgeon.errors import GraphError
 from surgeon.ops.schema_tables import Schema, schema
-from surgeon.ops.walking import graphs_of
+from surgeon.ops.walking import graphs_of, label_of
 from surgeon.running.arithmetic import USUAL
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined
+from surgeon.running.moving import MOVING
 from surgeon.running.runtime import OUT_OF_MEMORY, SessionError, flatten
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
@@ -175,6 +176,7 @@ def _engine() -> Any:
                 rule = _typing(node.onnx_node, self.opsets)
                 if rule is not None:
                     node.run = partial(_run_typed, node.run, rule)
+                node.run = partial(_run_named, node.run, node.onnx_node)
 
     return Engine
 
@@ -187,7 +189,7 @@ def _own_ops(implementations: Mapping[tuple[str, str], Implementation]) -> list[
 
 @cache
 def _formula_ops() -> dict[tuple[str, str], type]:
-    return {key: _op(*key, partial(_by_formula, formula)) for key, formula in (USUAL | FORMULAS).items()}
+    return {key: _op(*key, partial(_by_formula, formula)) for key, formula in (USUAL | MOVING | FORMULAS).items()}
 
 
 def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..., tuple[Any, ...]]]) -> type:
@@ -241,6 +243,20 @@ def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
     if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(graphs_of(node), None) is not None:
         return None
     return schema(node.domain, node.op_type, opsets.get(node.domain))
+
+
+def _run_named(run: Callable[..., tuple[Any, ...]], node: NodeProto, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
+    """Run a node; what it raises tells which one it is, for that the evaluator fails says nothing of the model."""
+    try:
+        return run(*inputs, **settings)
+    except SessionError:
+        raise
+    except _REFUSALS as error:
+        refused = _refused(error)
+        if refused.line == OUT_OF_MEMORY:
+            raise refused from error
+        line = f"{Evaluator.name} cannot compute {node.op_type} {label_of(node)!r}: {refused.line}"
+        raise SessionError(line[:_LONGEST_LINE], missing=refused.missing) from error
 
 
 def _run_typed(run: Callable[..., tuple[Any, ...]], rule: Schema, *inputs: Any, **settings: Any) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from surgeon.running.deformable import DEFORMABLE
 from surgeon.running.disentangled import tensorrt_disentangled_attention
 from surgeon.running.erf import Array, erf
 from surgeon.running.grid_sampling import grid_sample
+from surgeon.running.grouped_queries import GROUPED_QUERIES
 from surgeon.running.plugin_norms import PLUGIN_NORMS
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
@@ -386,6 +387,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **ATTENTIONS,
     **CONVOLUTIONS,
     **DEFORMABLE,
+    **GROUPED_QUERIES,
     **PLUGIN_NORMS,
     **POOLINGS,
     **RECURRENT,
