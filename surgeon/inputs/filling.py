@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from surgeon.inputs.edges import edge_values, normal
+from surgeon.inputs.fractions import fractional
 from surgeon.inputs.masks import hidden, low_of
 from surgeon.inputs.requirements import (
     EDGES,
@@ -50,6 +51,7 @@ _COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6), (-4, -3, -5
 _PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1), (-1, -2))
 _TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))
 _SPANS = (9, 1 << 10, 1 << 10)  # of numbers out of their role, in turn; of the last none is negative
+_SPREAD = 4.0  # times usual numbers that whole ones are made of
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 
 
@@ -83,6 +85,9 @@ class Filler:
         }
         dtype = np.dtype(object) if self.want.kind == "words" else self.want.dtype
         made = np.asarray(self._out_of_role() if self.values is Values.OUT_OF_ROLE else makers[self.want.kind]())
+        if self.values is Values.FRACTIONS:
+            is_plain = self.want.kind == "plain"
+            made = fractional(np.floor(_SPREAD * made) if is_plain else made, self.seed, self.random)
         with np.errstate(invalid="ignore"):  # narrow floats have no infinity: it becomes NaN
             return made.astype(dtype).reshape(self.shape)
 

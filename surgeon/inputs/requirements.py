@@ -67,6 +67,9 @@ class Values(enum.Enum):
 
     PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
 
+    FRACTIONS: floats that are taken for indices, counts, lengths or truths, or that one of these is computed from
+    (`Want.fractional`), in turn between whole numbers, halfway between them, NaN, and beside the ends of their range.
+
     OUT_OF_ROLE: lengths, counts, masks and whatever an index or a size hangs on as if they were plain numbers, for
     inputs that are `Want.leaves_role`: a model that takes any bounds them first, and one that does not refuses.  In
     turn of both signs, the same wide, and not negative.
@@ -103,6 +106,7 @@ class Values(enum.Enum):
     BACKWARDS = enum.auto()
     COUNTS = enum.auto()
     PATTERNS = enum.auto()
+    FRACTIONS = enum.auto()
     OUT_OF_ROLE = enum.auto()
 
     @property
@@ -219,6 +223,14 @@ class Want:
         return is_bound and is_number and self.named is None and not self.keeps_role
 
     @property
+    def fractional(self) -> bool:
+        """Whether it is a float that becomes a whole number or a truth, or that one is computed from."""
+        is_role = self.kind in ("indices", "counts", "lengths") or (self.kind == "mask" and "truth" in self.role.flags)
+        is_float = self.dtype.name in FLOATS and self.dtype.kind != "c"
+        is_computed = self.kind == "plain" and not self.free and not self.keeps_role
+        return is_float and self.named is None and (is_role or is_computed)
+
+    @property
     def looks_up(self) -> bool:
         """Whether it holds indices, some of which may count from the end."""
         return self.kind == "indices" and _is_signed(self.dtype) and self.named != "position"
@@ -237,6 +249,8 @@ class Want:
             return self.far
         if values is Values.OUT_OF_ROLE:
             return self.leaves_role
+        if values is Values.FRACTIONS:
+            return self.fractional
         if values is Values.COUNTS:
             return self.kind == "counts"
         return self.looks_up if values is Values.BACKWARDS else True

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from surgeon.inputs.fractions import OF_NAN
 from surgeon.inputs.inputs import InputPlan
 from surgeon.inputs.requirements import Values
 
@@ -39,6 +40,7 @@ _LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # times the numbe
 # The first set of each kind shows most, and is all that is made for a model that computes much.
 _KINDS = (
     ApartKind("inputs that hold NaN or infinity", Values.NON_FINITE, (1, 0, 2)),
+    ApartKind("inputs that hold NaN or infinity", Values.FRACTIONS, (OF_NAN,)),
     ApartKind("masks that hide whole rows", Values.HIDDEN_ROWS, (0, 1)),
     ApartKind("indices that count from the end", Values.BACKWARDS, (0,)),
     ApartKind("counts and places that count from the end", Values.COUNTS, (2, 4), alike=True),
@@ -56,10 +58,10 @@ def apart_sets(
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Sets of inputs of each kind that the model answers to, and what to call them.
 
-    other: what inputs the other model wants, as far as that is known.  few: one set for each of the two first kinds
+    other: what inputs the other model wants, as far as that is known.  few: one set for each of the first kinds
     alone, as where a run takes long.
     """
-    for kind in _KINDS[:2] if few else _KINDS:
+    for kind in _KINDS[:3] if few else _KINDS:
         if plan.answers_to(kind.values) and not (kind.alike and not _answer_alike(plan, other, kind.values)):
             for turn in kind.turns[:1] if few else kind.turns:
                 yield kind.words, plan.make(seed * _ROUND + turn, sizes, kind.values)

@@ -19,6 +19,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.inputs.dims import require_known
 from surgeon.inputs.fitted import FittedSizes, first_sets
+from surgeon.inputs.fractions import FINITE, TURNS
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import InputSet
 from surgeon.models.answers import all_nan, tells, unrepeated
@@ -192,6 +193,8 @@ class Trials:
         if made and self._work <= MUCH:
             yield from self._own_trials(session, self._plan, made[0])
             yield from self._long_trials(session, self._plan, made[0])
+        if made and self._plan.answers_to(Values.FRACTIONS):
+            yield from self._fraction_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
         if made and self._meeting is not None:
@@ -275,6 +278,14 @@ class Trials:
             if not all_nan(outputs):
                 yield Trial(feeds, outputs, first.unstable, sizes, Values.GAPS)
                 return
+
+    def _fraction_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+        """Yield trials on fractions, where floats are taken for indices, counts or truths."""
+        sets = [plan.make(self._seed * TURNS + turn, first.sizes, Values.FRACTIONS) for turn in FINITE]
+        for feeds in sets:  # halves move at once: noise is measured on what lies between
+            with suppress(SessionError):
+                outputs = session.run(feeds)
+                yield Trial(feeds, outputs, first.unstable, first.sizes, Values.FRACTIONS, calm=sets[:1])
 
     def _long_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
         """Yield a trial with long sequences, as long as the original takes them and computes no more than `_LONG`."""

@@ -1,7 +1,7 @@
 """Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -22,19 +22,22 @@ from surgeon.sites.experiment import Experiment
 from surgeon.sites.kinds import (
     ANEW,
     BESIDE_BITS,
+    BESIDE_USUAL,
     FIRST,
     HIDES_ALONE,
     MOST_OUT_OF_ROLE,
+    NAN_FIRST,
     PINS_OUT_OF_ROLE,
     ROOM,
     SPOKEN_OF,
     TIES,
     TWINS,
     ZEROS_BESIDE,
+    chooses,
     is_tried,
     name_of_kind,
 )
-from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, sprinkle, turns_for, with_zeros
+from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, nan_first, sprinkle, turns_for, with_zeros
 from surgeon.sites.setting import Setting
 
 _COMBINED = [item for item in FIRST if item[0] is Values.USUAL]  # turns that conditions are combined in
@@ -63,9 +66,12 @@ class Feeder:
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
         if values is Values.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
-        if values is Values.NON_FINITE and turn in BESIDE_BITS and (self._beside or not self._among_bits(turn)):
+        if values is Values.NON_FINITE and turn in BESIDE_BITS and (self._beside or not self._among(turn, BESIDE_BITS)):
             return False
-        if values is Values.ZEROS and turn and not self._zeroed(turn):
+        if values is Values.NON_FINITE and turn in BESIDE_USUAL:
+            decides = chooses(self._experiment.ops) and self._among(turn, BESIDE_USUAL)
+            return bool(decides) and is_tried(self._plan, values, self._seed + turn, self._apart)
+        if values is Values.ZEROS and turn and not self._among(turn, ZEROS_BESIDE):
             return False
         if values is Values.COUNTS and self._totals:
             return True
@@ -117,20 +123,19 @@ class Feeder:
         has_cache = {"past", "sequence"} <= kinds
         return [want for want in self._plan.wants if has_cache and want.kind == "lengths" and not want.free]
 
-    def _among_bits(self, turn: int) -> list[str]:
-        """Which inputs hold infinities and NaN in a turn in which others are zeros and ones; none without others."""
+    def _among(self, turn: int, turns: Sequence[int]) -> list[str]:
+        """Which inputs are special in one of these turns, beside the others; none without others."""
         inputs = sorted(self.plain - self.weights)
-        return inputs[BESIDE_BITS.index(turn) :: len(BESIDE_BITS)] if len(inputs) > 1 else []
-
-    def _zeroed(self, turn: int) -> list[str]:
-        """Which inputs are zeros in a turn in which others are usual; none without others."""
-        inputs = sorted(self.plain - self.weights)
-        return inputs[ZEROS_BESIDE.index(turn) :: len(ZEROS_BESIDE)] if len(inputs) > 1 else []
+        return inputs[turns.index(turn) :: len(turns)] if len(inputs) > 1 else []
 
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
-        feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
+        is_nan_first = (values, turn) == (Values.ENDLESS, NAN_FIRST)
+        kind = Values.USUAL if is_nan_first else values
+        feeds = self._plan.make(self._seed + turn, sizes, kind, leave=self.weights)
+        if is_nan_first:
+            nan_first(feeds, self.plain - self.weights)
         if values is Values.HIDDEN_ROWS and (alone := self._hiding_alone(turn)) is not None:
             feeds.update(self._plan.make(self._seed + turn, sizes, leave={*self.weights, alone}))
         # Of what attention picks by, infinity leaves NaN alone of what it picks from.
@@ -141,11 +146,14 @@ class Feeder:
             seed = self._seed + (turn + 1) % 2  # first all values of a batch of one magnitude, for they are mixed
             feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
         if values is Values.NON_FINITE and turn in BESIDE_BITS:
-            leave = self.weights.union(feeds.keys() - self.plain, self._among_bits(turn))
+            special = self._among(turn, BESIDE_BITS)
+            leave = self.weights.union(feeds.keys() - self.plain, special)
             bits = self._plan.make(self._seed + turn, sizes, Values.PATTERNS, leave=leave)
-            feeds.update(with_zeros(bits, [feeds[name] for name in self._among_bits(turn)]))
-        if values is Values.ZEROS and turn:
-            feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights.union(self._zeroed(turn))))
+            feeds.update(with_zeros(bits, [feeds[name] for name in special]))
+        for kind, turns in ((Values.ZEROS, ZEROS_BESIDE), (Values.NON_FINITE, BESIDE_USUAL)):
+            if values is kind and turn in turns:
+                leave = self.weights.union(self._among(turn, turns))
+                feeds.update(self._plan.make(self._seed + turn, sizes, leave=leave))
         if values is Values.COUNTS:
             feeds.update(self._behind_a_cache(setting, turn))
         if (values, turn) in ((Values.USUAL, TWINS), (Values.NON_FINITE, 0)):
@@ -156,8 +164,8 @@ class Feeder:
                 self._made.clear()
                 self._made[shrunk] = self._plan.make(self._seed, sizes, leave=feeds.keys())
             feeds.update(self._made[shrunk])
-        special = turn % ANEW if values is Values.USUAL else 0
-        if special in (SPOKEN_OF, TIES):
+        way = turn % ANEW if values is Values.USUAL else 0
+        if way in (SPOKEN_OF, TIES):
             sprinkle(
                 feeds,
                 self._plan,
@@ -166,7 +174,7 @@ class Feeder:
                 edges=self._edges,
                 most=self._largest_pin() if turn < ANEW or setting.elements < ROOM else ROOMY_PIN,
                 small=self._counts.union(self._experiment.added),
-                ties=special == TIES,
+                ties=way == TIES,
             )
         if values is Values.OUT_OF_ROLE and turn >= PINS_OUT_OF_ROLE:
             seed = self._seed + turn * ANEW

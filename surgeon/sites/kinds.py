@@ -6,6 +6,8 @@ import numpy as np
 from onnx import GraphProto
 
 from surgeon.inputs.dims import kind_of
+from surgeon.inputs.fractions import OF_NAN
+from surgeon.inputs.fractions import TURNS as FRACTIONS
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
 from surgeon.inputs.requirements import MASKED_KINDS
@@ -18,9 +20,11 @@ TWINS, PART_OF_TWINS = 1, 1 / 8  # the turn of usual values of which some are al
 ANEW = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 ORDERS = (0, 3)  # turns of rows in some order, of which three rows show all but one
+NAN_FIRST = 4  # a turn of them in which the first of the slices along the first axis is NaN, and nothing else
 ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
 # Turns of them in which one input of three holds them, and the others zeros and ones, among the zeros a whole row.
 BESIDE_BITS = (3, 9, 15)
+BESIDE_USUAL = (6, 12, 18)  # the same beside usual numbers, where floats decide what is chosen
 ZEROS_BESIDE = (1, 2)  # turns of zeros in every other input, beside usual numbers in the others
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
@@ -39,7 +43,7 @@ FIRST = (
     (Values.SMALL, 0),
     (Values.FAR, 0),
     *((Values.EXTREME, turn) for turn in range(2)),
-    *((Values.NON_FINITE, turn) for turn in (*range(ENDS), *BESIDE_BITS)),
+    *((Values.NON_FINITE, turn) for turn in (*range(ENDS), NAN_FIRST, *BESIDE_BITS, *BESIDE_USUAL)),
     *((Values.MAGNITUDES, turn) for turn in range(ALONE + 2)),
     (Values.FAINT, 0),
     (Values.LOUD, 0),
@@ -48,6 +52,7 @@ FIRST = (
     (Values.BACKWARDS, 0),
     (Values.LIMITS, 0),
     *((Values.COUNTS, turn) for turn in range(5)),
+    *((Values.FRACTIONS, turn) for turn in range(FRACTIONS)),
     *((Values.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE)),
 )
 # The same where one run computes much: each kind once, and usual values for what is special about them.
@@ -89,6 +94,11 @@ def kinds_further(
 
 def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
     return any(is_so(likened(op)) for op in ops)
+
+
+def chooses(ops: Iterable[str]) -> bool:
+    """Whether one of these operators makes truths of numbers, or chooses between tensors."""
+    return _some(ops, lambda op: op.truths or op.chooses or op.compares)
 
 
 def adds_products(ops: Iterable[str]) -> bool:
@@ -206,7 +216,9 @@ def suited(
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
     if values is Values.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
-        return Values.ENDLESS if turn < ENDS else None  # of NaN, its kernels see the first of a row alone
+        return Values.ENDLESS if turn < ENDS or turn == NAN_FIRST else None  # of NaN, some places alone are seen
+    if values is Values.NON_FINITE and turn == NAN_FIRST:
+        return None
     if values is Values.MAGNITUDES:
         return None if reads_places(ops) else _of_magnitudes(turn, ops, inputs, picks=picks, squares=squares)
     if values is Values.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
@@ -245,6 +257,8 @@ def is_tried(plan: InputPlan, values: Values, seed: int, apart: frozenset[str]) 
     if values is Values.FAINT and any(kind in apart for kind in _TINY):
         return False
     if values is Values.OUT_OF_ROLE and not apart.isdisjoint(map(name_of_kind, (*MASKED_KINDS, Values.BACKWARDS))):
+        return False
+    if values is Values.FRACTIONS and name_of_kind(Values.NON_FINITE) in apart and seed % FRACTIONS == OF_NAN:
         return False
     if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
         return False

@@ -190,6 +190,18 @@ def make_twins(feeds: Feeds, plan: InputPlan, seed: int, *, opposed: bool = Fals
             feeds[other] = np.where(places & np.isinf(from_), -from_, to) if opposed else np.where(places, from_, to)
 
 
+def nan_first(feeds: Feeds, names: Collection[str]) -> None:
+    """Make the first slice of the inputs of most axes NaN: a row throughout, or the first of each column.
+
+    Kernels that pick the largest of a row see NaN there, wherever their registers begin, and of others not all.
+    """
+    axes = max((feeds[name].ndim for name in names), default=0)
+    for name in names:
+        if feeds[name].ndim == axes > 0:
+            feeds[name] = feeds[name].copy()
+            feeds[name][:1] = np.nan
+
+
 def with_zeros(feeds: Feeds, beside: Sequence[np.ndarray]) -> Feeds:
     """The same with zeros where another array of the shape is not finite, every other time."""
     made = {name: array.copy() for name, array in feeds.items()}

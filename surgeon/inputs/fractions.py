@@ -1,0 +1,32 @@
+"""Floats that are taken for whole numbers or booleans: between two of them, halfway, below zero, and NaN."""
+
+import numpy as np
+
+TURNS = 4
+OF_NAN = 2
+"""Which of the turns holds NaN."""
+FINITE = (0, 1, 3)
+"""The others."""
+_LEAST, _MOST = 0.05, 0.95  # of a fraction: far from a whole number for float16 too
+_BELOW, _ABOVE = 0.3, 0.7  # which of them a rounding takes to the one side and to the other
+
+
+def fractional(whole: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray:
+    """Return floats beside these whole numbers, in one of `TURNS` ways; the same shape, float64.
+
+    In turn between a number and the one before it, so that no rounding leaves the range of an index; halfway between
+    them; the number with NaN at about a quarter of the places, the first among them; and beside the number on either
+    side, where a rounding may leave the range, with -0.3 among them.
+    """
+    made = np.asarray(whole, np.float64)
+    way = turn % TURNS
+    if way == OF_NAN:
+        holes = random.random(made.shape) < 1 / 4
+        holes.reshape(-1)[:1] = True
+        return np.where(holes, np.nan, made)
+    if way == TURNS - 1:
+        beside = np.asarray(made + random.choice((-_BELOW, _BELOW, _ABOVE), made.shape))
+        beside.reshape(-1)[1:2] = -_BELOW
+        return beside
+    part = random.uniform(_LEAST, _MOST, made.shape) if way == 0 else np.full(made.shape, 0.5)
+    return np.asarray(np.where(made >= 1, made - part, made + part))
