@@ -57,7 +57,13 @@ def dtype_of(m: Scores) -> Any:
     for mask in m.masks:
         is_zero = mask.choice is not None and mask.choice.is_uniform and mask.choice.inside == 0
         made = made if mask.dtype is None or is_zero else np.promote_types(mask.dtype, made)
+    require_no_double(made)
     return made
+
+
+def require_no_double(dtype: Any) -> None:
+    """Refuse doubles: ONNX Runtime has no kernel for them, and the text of Attention has its scale in float32."""
+    require(dtype != "float64", "no op for attention computes in double precision")
 
 
 def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:

@@ -57,6 +57,8 @@ def spanning(x: Tensor, first: int, scale: Tensor | None) -> Tensor | Array | No
     """
     found = in_half_of(x, scale)
     ahead = () if found is None or found.shape is None else found.shape[:first]
+    fits = found is None or None in (found.shape, x.shape) or len(found.shape) <= len(x.shape)
+    require(fits, "the scale or bias has more axes than the input, and so has the result")
     if ahead and set(ahead) == {1} and isinstance(found, (np.ndarray, Constant)):
         values: Array = found if isinstance(found, np.ndarray) else found.values
         found = values.reshape(values.shape[first:])

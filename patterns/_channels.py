@@ -34,6 +34,13 @@ def of_columns(m: Weighted, columns: int) -> None:
     require(m.w.rank == 2, "the weights are no matrix")
     fits = m.bias is None or (m.bias.values.size == columns == (m.bias.shape or (1,))[-1])
     require(fits, "the bias must hold one number for each column of the weights")
+    require_no_wider(m.x, m.bias)
+
+
+def require_no_wider(x: Tensor, factor: Tensor | None) -> None:
+    """Refuse a bias or scale of more axes than a linear layer gives, which are then axes of the result."""
+    fits = factor is None or (factor.rank is not None and (factor.rank < 2 or factor.rank <= (x.rank or 0)))
+    require(fits, "the bias or scale has more axes than the product, and so has the result")
 
 
 def scaled(w: Array, factor: Array) -> Array:

@@ -1,10 +1,11 @@
-"""What is not held against a replacement: where products overflow in the original, and where nothing is computed."""
+"""What does not count against a replacement: products that overflow, scores below a mask's fill, empty tensors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
+from onnx.numpy_helper import to_array
 
 from surgeon.inputs.requirements import Values
 from surgeon.ops.records import likened_node
@@ -34,6 +35,51 @@ def overflows(
     except SessionError:
         return False
     return any(name in made and not np.isfinite(made[name]).all() for name in products)
+
+
+_FORGOTTEN = 104.0  # exp(-104) is 0 in float32: so far below the largest score of a row, a score has no weight
+
+
+def reach_fill(
+    experiment: Experiment, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
+) -> bool:
+    """Whether all scores that count in some row are as low as the finite number that a Where puts over hidden ones.
+
+    There hidden scores get weight in the original, and a rule that takes the number for −∞ differs on purpose.
+    """
+    if name_of_kind(Values.NON_FINITE) not in experiment.apart:
+        return False
+    from surgeon.models.exposing import exposing  # not at the top: few proofs have to look inside
+
+    before = experiment.minis.before
+    fills = dict(_fills(before.graph))
+    if not fills:
+        return False
+    try:
+        with exposing(before, list(fills)) as shown, oracle(cast(ModelProto, shown), {}) as inner:
+            made = inner.run(dict(feeds))
+    except SessionError:
+        return False
+    return any(_has_low_row(made[name], fill) for name, fill in fills.items() if name in made)
+
+
+def _fills(graph: GraphProto) -> Iterator[tuple[str, float]]:
+    """What each Where makes that puts one finite negative number in places, and the number."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        for name in node.input[1:] if node.op_type == "Where" else ():
+            values = np.unique(to_array(constants[name])) if name in constants else np.zeros(0)
+            if values.size == 1 and -np.inf < values[0] < 0:
+                yield node.output[0], float(values[0])
+
+
+def _has_low_row(scores: np.ndarray, fill: float) -> bool:
+    """Whether a row along the last axis holds the fill, and beside it only numbers next to or below it."""
+    if not scores.ndim or not scores.size:
+        return False
+    with np.errstate(invalid="ignore"):
+        is_low = (scores.max(axis=-1) <= fill + _FORGOTTEN) & (scores == fill).any(axis=-1)
+    return bool((is_low & (scores != fill).any(axis=-1)).any())
 
 
 def is_unfit(experiment: Experiment, setting: Setting | None, name: str) -> bool:

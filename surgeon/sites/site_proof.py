@@ -14,7 +14,7 @@ from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 from surgeon.sites.alike import have_same
-from surgeon.sites.excused import is_unfit, overflows
+from surgeon.sites.excused import is_unfit, overflows, reach_fill
 from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.sites.feeder import Feeder
 from surgeon.sites.kinds import (
@@ -375,8 +375,7 @@ class Attempt:
     ) -> TensorError | None:
         """Judge one output; how far the reference moves with its inputs is asked only where that decides.
 
-        loses: products of such inputs may overflow; None where they do and it differs, of which nothing is held
-        against a rule that differs there.
+        loses: products of such inputs may overflow.  None where it differs as `surgeon.sites.excused` says.
         """
         settled = partial(
             judge,
@@ -397,4 +396,5 @@ class Attempt:
             found = asked(Movement.alike(0.0))
             if found.ok or overflows(self.experiment, feeds, self._oracle):
                 return found if found.ok else None
-        return self._moves.settle(asked, name, answer, original.dtype, feeds)
+        found = self._moves.settle(asked, name, answer, original.dtype, feeds)
+        return None if not found.ok and reach_fill(self.experiment, feeds, self._oracle) else found

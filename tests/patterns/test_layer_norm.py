@@ -4,6 +4,7 @@ import pytest
 from surgeon.patterns.layer_norm import layer_norm
 from surgeon.patterns.layer_norm_channels_first import layer_norm_channels_first
 
+import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 F32 = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"
@@ -398,3 +399,28 @@ def test_fires(case):
 def test_spares(case):
     """Something near the operation stays as it is, and the report says why."""
     check_spares(case)
+
+
+WIDER = F32.replace("=> (float[", "=> (float[1, ")
+IN_DOUBLE = (
+    "c = Cast<to = 11>(x) m = ReduceMean<axes = [-1]>(c) d = Sub(c, m) p = Mul(d, d) v = ReduceMean<axes = [-1]>(p) "
+    "ve = Add(v, e) q = Sqrt(ve) w = Div(d, q) n = Cast<to = 1>(w) "
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        graph(f"{MEAN}{ROOT} {AFFINE}", WIDER, FACTORS.replace("[4] b", "[1, 1, 1, 4] b")),
+        graph(f"{MEAN}{ROOT} {AFFINE}", WIDER, FACTORS.replace("[4] s", "[1, 1, 1, 4] s")),
+        graph(f"{MEAN}{ROOT} k = Mul(s, n) y = Neg(k)", WIDER, FACTORS.replace("[4] s", "[1, 1, 1, 4] s")),
+        graph(IN_DOUBLE + AFFINE, constants=FACTORS.replace("float e", "double e")),
+        graph(IN_DOUBLE + "y = Mul(n, s)", constants=FACTORS.replace("float e", "double e")),
+    ],
+    ids=["a wider bias", "a wider scale", "a wider scale and no bias", "float32 in double", "the same without a bias"],
+)
+def test_what_one_node_does_not_hold_stays_outside_of_it(model):
+    """Axes that a factor adds to the result, and double precision between two Casts."""
+    made, report = surgeon.rewrite(model, layer_norm)
+    assert report.outcome == "proved"
+    assert "LayerNormalization" in [node.op_type for node in made.graph.node]

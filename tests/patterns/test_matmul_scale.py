@@ -11,7 +11,7 @@ HEAD = "(float[n, 5, 4] x) => (float[n, 5, 8] y)"
 FLAT = "(float[n, 4] x) => (float[n, 8] y)"
 FIRST = "(float[n, h, w, 4] x) => (float[n, 8, h, w] y)"
 TENSORS = {"m": (4, 8), "t": (8, 4), "b": (8,), "k": (8,), "k1": (1, 1, 8), "k4": (1, 8, 1, 1), "row": (5, 1),
-           "one": (1,), "wide": (5, 8), "stack": (1, 4, 8)}  # fmt: skip
+           "one": (1,), "wide": (5, 8), "stack": (1, 4, 8), "b3": (1, 1, 8)}  # fmt: skip
 
 
 def graph(body, head=HEAD, opset=17, factor=1.0):
@@ -47,6 +47,10 @@ SPARES = [
                      "(float[n, 8, 4] x) => (float[n, 8, 8] y)")),
     Case(matmul_scale, "a bias for each row", why="the bias must hold one number for each column",
          model=graph("p = MatMul(x, m) a = Add(p, row) y = Mul(a, k)")),
+    Case(matmul_scale, "a bias of more axes than the product", why="more axes than the product",
+         model=graph("p = MatMul(x, m) a = Add(b3, p) y = Mul(a, k)", FLAT.replace("[n, 8]", "[1, n, 8]"))),
+    Case(matmul_scale, "numbers of more axes than the product", why="or fewer",
+         model=graph("p = MatMul(x, m) y = Mul(p, k1)", FLAT.replace("[n, 8]", "[1, n, 8]"))),
     Case(matmul_scale, "numbers so small that half precision loses digits", why="would have fewer digits",
          model=graph("p = MatMul(x, m) y = Mul(p, k)", HEAD.replace("float[", "float16["), factor=1e-5)),
     Case(matmul_scale, "what others read", why="also used by",

@@ -1,0 +1,53 @@
+"""Numbers that a model puts over hidden scores, and scores that are as low as those."""
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+from surgeon.patterns._attention import DIFFERS
+
+import surgeon
+from surgeon.testing import parse
+
+RULES = ["cleanup", "masked_attention", "causal_attention", "attention_of_one_projection"]
+HIDDEN = "Where(mask, scaled, fill)"
+
+
+def decoder(fill, hidden=HIDDEN):
+    """One causal attention of two heads behind a projection, whose scores grow with the square of its input."""
+    made = parse(f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[b, n, 8] x) => (float[b, n, 8] y)
+        <float scale = {{0.5}}, int64[4] heads = {{0, 0, 2, 4}}, int64[3] rows = {{0, 0, 8}},
+        int64[3] parts = {{8, 8, 8}}, int64 two = {{2}}, int64[1] first = {{0}}, float zero = {{0}},
+        float fill = {{{fill}}}> {{
+        p = MatMul(x, w) q0, k0, v0 = Split<axis = -1>(p, parts) q1 = Reshape(q0, heads) k1 = Reshape(k0, heads)
+        v1 = Reshape(v0, heads) q = Transpose<perm = [0, 2, 1, 3]>(q1) k = Transpose<perm = [0, 2, 3, 1]>(k1)
+        v = Transpose<perm = [0, 2, 1, 3]>(v1) scores = MatMul(q, k) scaled = Mul(scores, scale) sizes = Shape(scaled)
+        n = Gather(sizes, two) n1 = Unsqueeze(n, first) square = Concat<axis = 0>(n1, n1)
+        ones = ConstantOfShape<value = float[1] {{1}}>(square) low = Trilu<upper = 0>(ones) mask = Cast<to = 9>(low)
+        masked = {hidden} weights = Softmax<axis = -1>(masked) o = MatMul(weights, v)
+        t = Transpose<perm = [0, 2, 1, 3]>(o) y = Reshape(t, rows) }}""")
+    weights = np.random.default_rng(3).normal(0, 0.4, (8, 24)).astype(np.float32)
+    made.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    return made
+
+
+@pytest.mark.parametrize("fill", ["-1e4", "-10001", "-12345", "-65504", "-1e9"])
+def test_a_row_of_scores_below_the_fill_does_not_count(fill):
+    """Large inputs make scores of −1e5, beside which the original gives weight to what −1e4 hides."""
+    made, report = surgeon.rewrite(decoder(fill), RULES)
+    assert report.outcome == "proved"
+    assert "Attention" in [node.op_type for node in made.graph.node]
+
+
+@pytest.mark.parametrize(
+    "hides", ["Where(mask, scaled, zero)", "Where(mask, scaled, scaled)", "Where(mask, fill, scaled)"]
+)
+def test_scores_above_the_fill_count(hides):
+    """A rule that hides what the original shows fails, whatever the fill is."""
+
+    @surgeon.rule(patterns=[lambda g, c, x, f: g.softmax(g.where(c, x, f), axis=-1)], target="any", differs=DIFFERS)
+    def causal(g, c, x, f):
+        return g.softmax(g.add(x, g.where(c, 0.0, -1e4)), axis=-1)
+
+    with pytest.raises(surgeon.CheckFailed):
+        surgeon.rewrite(decoder("-1e4", hides), causal)
