@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-_NEAREST = 3
+_NEAREST, _SHORTEST = 3, 3  # names to suggest; letters that a name has to have to be looked for inside others
 
 
 def counted(count: int, what: str) -> str:
@@ -22,10 +22,28 @@ def first_of(names: Sequence[str], most: int, count: int | None = None) -> str:
 
 
 def like(name: str, known: Iterable[str], most: int = _NEAREST, cutoff: float = 0.6) -> list[str]:
-    """The few names that look most like one.  cutoff: how alike they must be, of 1."""
+    """The few names that look most like one: those that differ in case or dashes only, else the closest in spelling,
+    else those that contain it.
+
+    cutoff: how alike they must be, of 1.  `*` and `?` in the name do not count: it may be a pattern.
+    """
     from difflib import get_close_matches  # not at the top: most runs refuse nothing
 
-    return get_close_matches(name, list(known), most, cutoff)
+    wanted, folded = _folded(name).strip("*?"), {one: _folded(one) for one in known}
+    same = [one for one, text in folded.items() if text == wanted]
+    if same:
+        return same[:most]
+    spelled: dict[str, str] = {}
+    for one, text in folded.items():
+        spelled.setdefault(text, one)
+    near = [spelled[text] for text in get_close_matches(wanted, spelled, most, cutoff)]
+    if near or len(wanted) < _SHORTEST:
+        return near
+    return [one for one, text in folded.items() if wanted in text][:most]
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("-", "_")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from surgeon.errors import RuleError, UsageError
+from surgeon.listing import nearest
 from surgeon.ops.attributes import dtype_number, type_string
 
 SUFFIX = ".toml"
@@ -150,8 +151,11 @@ def load_plugins(path: Path | str) -> None:
         why = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"The plugins of '{path}' cannot be read ({why}): mend the file, or the path.") from None
     for name, table in tables.items():
-        if not isinstance(table, dict) or set(table) - set(_MEANT):
-            raise UsageError(f"'{path}' says something else of {name!r} than {', '.join(_MEANT)}: give these alone.")
+        if not isinstance(table, dict):
+            raise UsageError(f"'{path}': {name!r} is not a table; begin it with [PLUGIN], a plugin's name.")
+        unknown = next((key for key in table if key not in _MEANT), None)
+        if unknown is not None:
+            raise UsageError(f"'{path}': [{name}] has no key {unknown!r}; {nearest(unknown, _MEANT)}")
         wrong = next((key for key, value in table.items() if not _is_told(key, value)), None)
         if wrong is not None:
             meant = f"{wrong} = {_MEANT[wrong]}"

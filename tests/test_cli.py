@@ -91,16 +91,29 @@ def test_only_and_skip_choose_by_node_name(tmp_path: Path, option: str, left: st
     assert ops(out)[0] == FUSED
 
 
-def test_a_pattern_that_fits_no_node_is_told(tmp_path: Path) -> None:
-    """A misspelt --skip leaves nothing alone: the console says so, a quiet run too, and the report as data."""
-    args = ("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu", "--check", "none", "--skip", "/h1/*")
-    assert "fits the name of no node" not in run(*args).output
-    told = "'/h9/*' of --only and --skip fits the name of no node"
-    assert told in run(*args, "--skip", "/h9/*").stdout.splitlines()
-    assert run(*args, "--skip", "/h9/*", "--quiet").stderr.splitlines() == [told]
-    _, report = surgeon.rewrite(args[1], "gelu", output=args[2], skip=["/h1/*", "/h9/*"], check="none")
-    assert report.unused == ("/h9/*",)
-    assert report.to_dict()["unused"] == ["/h9/*"]
+def test_a_pattern_that_matches_no_node_is_refused(tmp_path: Path) -> None:
+    """A misspelt --skip would leave nothing alone, so nothing is written, at the console and in Python."""
+    out = tmp_path / "o.onnx"
+    args = ("rewrite", gelus(tmp_path), out, "--rules", "gelu", "--check", "none", "--skip", "/h9/*")
+    told = "The pattern '/h9/*' of --only or --skip matches the name of no node; there are /l0d/Div, "
+    assert told in one_sentence(run(*args, "--skip", "/h1/*"), 2)
+    assert told in one_sentence(run(*args, "--dry-run"), 2)
+    assert not out.exists()
+    with pytest.raises(surgeon.UsageError, match=r"'/h9/\*' .* matches the name of no node"):
+        surgeon.rewrite(args[1], "gelu", output=out, skip=["/h1/*", "/h9/*"], check="none")
+    assert run(*args[:-1], "/h1/*").exit_code == 0
+
+
+def test_a_recipe_reports_a_pattern_that_matches_no_node(tmp_path: Path) -> None:
+    """It may be for other models too, so the result is written, and the first screen and the report say so."""
+    recipe, out = tmp_path / "r.toml", tmp_path / "o.onnx"
+    recipe.write_text('[[step]]\nrules = "gelu"\nskip = ["/h1/*", "/h9/*"]\n', encoding="utf-8")
+    done = run("run", recipe, gelus(tmp_path), out, "--check", "none")
+    assert done.exit_code == 0
+    assert ops(out).count(FUSED) == 1
+    assert "The pattern '/h9/*' of --only or --skip matches the name of no node; there are " in done.stdout
+    _, report = surgeon.run(recipe, gelus(tmp_path), out, check="none")
+    assert list(report.parts[0].unused) == report.parts[0].to_dict()["unused"] == ["/h9/*"]
 
 
 def test_target_onnx_needs_its_opset_and_says_how_to_raise_it(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from surgeon.console.slips import QUOTE
 from surgeon.errors import UsageError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -79,10 +81,10 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
             if given:
                 raise UsageError(f"--{given[0].replace('_', '-')} is for many models; name them with --over.")
             if source is None or output is None:
-                raise UsageError("Name the model and where to write it, or many with --over and --to.")
+                raise UsageError(_lacking(named["recipe"], source))
             return command(source=source, output=output, fleet=None, **named)
         if source is not None:
-            raise UsageError(f"{source} is named beside --over; give one of them.")
+            raise UsageError(f"{source} is named beside --over; give one of them. {QUOTE}")
         if not fleet["to"] and not named["dry_run"]:
             raise UsageError("Say where the results go, with --to.")
         wrong = next((flag for name, flag in _OF_ONE.items() if named.get(name)), None)
@@ -94,6 +96,17 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
+
+
+def _lacking(recipe: str, source: str | None) -> str:
+    """A sentence on a model, or a recipe, that was not named."""
+    if Path(recipe).suffix != ".toml" and (source is None or Path(source).suffix != ".toml"):
+        given = " ".join(filter(None, (recipe, source)))
+        return (
+            f"{recipe} stands where surgeon run takes a recipe, a TOML file; give that first, as in surgeon run "
+            f"RECIPE.toml {given}. To run rules without a recipe: surgeon rewrite {given} --rules NAMES."
+        )
+    return "Name the model and where to write it, or many with --over and --to."
 
 
 def run_fleet(

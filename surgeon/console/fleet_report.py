@@ -90,6 +90,9 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
             break
         name, style = {**LOUD, **_LOUD}[row.outcome]
         line("", " ", (name, style), f" {clean(row.model)}: {clean(row.why)}")
+    noted = [row for row in fleet if row.why and not row.is_wrong and row.outcome != "unproved"]
+    if noted:
+        line("note", f" {clean(noted[0].model)}: {clean(noted[0].why)}{and_more(len(noted) - 1, 'models have a note')}")
     stale = [clean(row.target) for row in fleet.stale]
     if stale:
         told = "not made by this run: remove such files, or mend the models and run again."

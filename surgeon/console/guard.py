@@ -14,6 +14,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import make_printable
+from surgeon.console.slips import extra_arguments, unknown_command
 from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
 from surgeon.limits import RUN_TIME, RUNTIMES, TENSORRT
 from surgeon.running.copies import allow_copies
@@ -77,6 +78,14 @@ class Commands(click.Group):
             self.add_command(getattr(importlib.import_module(self.elsewhere.pop(cmd_name)), cmd_name))
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was typed; a word that names none is refused with what may be meant."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            ctx.fail(unknown_command(args[0], self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
+
     def main(self, args: Any = None, *rest: Any, **named: Any) -> Any:
         """Run the program; as a process of its own (no arguments given) it ends here."""
         if args is not None:
@@ -123,6 +132,11 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
+        except click.UsageError as error:
+            hint = extra_arguments(error.message, error.ctx)
+            if not hint:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", error.ctx) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:  # the last resort: nobody is left alone with a traceback, and no code is 0 or 1

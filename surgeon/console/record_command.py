@@ -1,13 +1,14 @@
 """The command `surgeon record`: a command line as steps of a recipe."""
 
 import importlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from surgeon.errors import UsageError
-from surgeon.listing import counted
+from surgeon.listing import counted, nearest
 
 if TYPE_CHECKING:
     from surgeon.recipes.recipe import Step
@@ -50,9 +51,23 @@ def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, 
     click.echo(f"{recipe}: {counted(len(steps), 'step')} more")
 
 
+def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
+    """Raise RuleError or UsageError for names that lead to no rule; files and modules are not read here."""
+    from surgeon.rules.catalogue import flat, resolve_with_tails
+
+    given = [name.strip() for item in names for name in item.split(",")]
+    plain = [name for name in given if not set(name) & set("./\\")]
+    found, tails = resolve_with_tails(plain) if any(not name.startswith("-") for name in plain) else ({}, [])
+    known = [*found, *tails, *(rule.name for rule in flat(found))]
+    strange = next((name for name in expected if name not in known), None) if plain == given else None
+    if strange is not None:
+        raise UsageError(f"A number of sites is expected of {strange!r}, which is not run; {nearest(strange, known)}")
+
+
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":
     """The steps that a parsed command line asks for, and the target that it names."""
     from surgeon.recipes.recipe import Rules
+    from surgeon.rewriting.settings import require_target
 
     head: dict[str, Any] = {"target": "ort", "ep": None}
     given = ctx.params
@@ -60,6 +75,8 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
         return list(importlib.import_module(f"surgeon.console.{command}_command").asked(ctx)), head
     if not given["names"] or given["plugins"]:
         raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
+    require_target(given["target"], given["ep"])
+    _require_rules(given["names"], dict(given["expect"]))
     head = {"target": given["target"], "ep": given["ep"]}
     rules = Rules(
         ",".join(given["names"]),

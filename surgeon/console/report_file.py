@@ -37,6 +37,8 @@ def require_report_path(path: str | None, *models: str) -> None:
             raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
         if any(_is_data_file(real, source, models[-1]) for source in models[:-1] or models):
             raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
+        if os.path.splitext(path)[1].lower() not in ("", ".json", *SUFFIXES):
+            raise UsageError(f"--report names {path}; a report is a page (.html) or JSON (.json): name such a file.")
         os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
         if not is_there:
             os.unlink(real)

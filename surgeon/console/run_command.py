@@ -88,6 +88,7 @@ def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
 
     from surgeon.editing.result import EditReport
     from surgeon.telling.edits import done_words
+    from surgeon.telling.misses import remarks
 
     console = console_for(stream)
     line = titled(console)
@@ -100,6 +101,8 @@ def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
             fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
             gone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
             line("rules", f" {fired or 'nothing fired'}{gone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
+            for remark in remarks(part):
+                line("", f" {clean(remark)}")
         for reason in dict.fromkeys(part.doubts):
             line("", f" {clean(reason)}")
     line("outcome", LOUD[report.outcome])

@@ -178,6 +178,7 @@ class _Run:
                 self.report.edits.append(Done(item, tuple(item.apply(draft))))
             draft.changed()
         draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused, and none is made
+        self.options.require_dims_of(model.skeleton.graph, draft.graph)
         first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
         self.report.skeletons = first, draft.skeleton
         self.report.nodes = len(first.graph.node), len(draft.graph.node)

@@ -10,6 +10,7 @@ from surgeon.editing.edit import Edit, pair
 from surgeon.editing.folding import fold_sizes
 from surgeon.edits.free import PLACE, Free
 from surgeon.errors import UsageError
+from surgeon.inputs.dims import free_dims, require_size, wanted_inputs
 from surgeon.listing import counted, nearest
 from surgeon.shapes.symbols import SizeError, parse, substitute, symbol
 
@@ -83,6 +84,7 @@ class Dim(Edit):
         if name not in known:
             near = nearest(name, known)
             raise UsageError(f"No input has a free dimension {name!r}; {near}")
+        require_size(name, self.size, free_dims(list(wanted_inputs(draft.graph).values())))
         return self._fix(draft, name, self.size)
 
     def _as_it_is(self, size: int) -> Iterable[str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from google.protobuf.message import Message
 
+from surgeon.listing import like
+
 _SIGNS = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
@@ -82,7 +84,8 @@ def unreadable(path: Path, error: OSError) -> str:
     if path.is_dir():
         return f"{path} is a folder: name the .onnx file in it."
     if error.errno == errno.ENOENT:
-        return f"{path} does not exist: check the path."
+        near = like(path.name, sorted(os.listdir(path.parent))) if os.access(path.parent, os.R_OK) else ()
+        return f"{path} does not exist: {f'did you mean {near[0]}?' if near else 'check the path.'}"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{path} may not be read: change its permissions."
     return f"{path} cannot be read: {error.strerror}."

@@ -21,7 +21,8 @@ from surgeon.fleet.storage import Storage, StorageBusy, StoredFile, beside, stor
 from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.recipes.result import RecipeReport
 from surgeon.recipes.run import rule_settings, run
-from surgeon.rewriting.rewrite import rewrite
+from surgeon.rewriting.named import unmatched
+from surgeon.rewriting.rewrite import rewrite_with
 from surgeon.running.child import Note
 from surgeon.sites.sharing import sharing
 
@@ -177,8 +178,11 @@ class _ModelWork:
                 row.rolled_back += len(part.rolled_back)
             row.nodes = (row.nodes[0] or before, after)
         row.proofs = dict(proofs)
+        rewritten = [part for part in report.parts if not isinstance(part, EditReport)]
         if not row.why and row.outcome == "unproved":
             row.why = next((doubt for part in report.parts for doubt in part.doubts), "")
+        unused = [unmatched(pattern, near) for part in rewritten for pattern, near in part.unused.items()]
+        row.why = row.why or next(iter(unused), "")
 
     def _publish(self, taken: Taken, out: Path) -> None:
         """Put the result where it is to be, and the row with it; a store that does not take it is told in the row."""
@@ -213,7 +217,8 @@ def without_sites(recipe: Recipe, taken: Taken) -> RecipeReport | None:
     for step in recipe.steps:
         if not isinstance(step, Rules):
             return None
-        _, done = rewrite(taken.path, step.rules, expect=step.expect, dry_run=True, **rule_settings(recipe, step))
+        settings = rule_settings(recipe, step, output=None, check="sites", expect=step.expect, dry_run=True)
+        _, done = rewrite_with(taken.path, step.rules, settings)
         if done.sites:
             return None
         report.parts.append(done)

@@ -12,6 +12,7 @@ from numbers import Integral
 import onnx
 
 from surgeon.errors import UsageError
+from surgeon.listing import like
 from surgeon.shapes.symbols import SizeError, parse, symbol, symbols
 from surgeon.shapes.symbols import evaluate as value_of
 
@@ -33,6 +34,8 @@ SIZES = {
 LONG = ({"sequence": 300, "past": 290, "other": 129}, {"sequence": 60, "past": 50, "other": 33})
 # Tried in turn, every free dimension alike, when the model refuses the sizes above.
 FALLBACK_SIZES = (4, 1, 8, 2, 16, 32, 64, 224)
+
+_MAY_BE_EMPTY = frozenset(("past", "other"))
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(expression, re.IGNORECASE))
@@ -112,11 +115,26 @@ def free_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, FreeDim]:
 
 def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> None:
     """Raise UsageError when a chosen dimension is none of the inputs', nor part of an expression of theirs."""
-    known = {*free, *(name for key in free for name in symbols(parse(key)))}
+    known = known_dims(free)
     for name in chosen:
         if name not in known:
+            near = like(name, known)
             listed = ", ".join(f"'{key}'" for key in free) or "none"
-            raise UsageError(f"No input has a free dimension '{name}': choose among {listed}.")
+            how = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose among {listed}."
+            raise UsageError(f"No input has a free dimension '{name}': {how}")
+        require_size(name, chosen[name], free)
+
+
+def require_size(name: str, size: int, free: Mapping[str, FreeDim]) -> None:
+    """Raise UsageError for 0 samples, tokens or pixels: a model computes nothing from them.  A cache may be empty."""
+    kind = free[name].kind() if name in free else kind_of(name)
+    if size == 0 and kind not in _MAY_BE_EMPTY:
+        raise UsageError(f"The dimension '{name}' is given the size 0, and nothing is computed then: give at least 1.")
+
+
+def known_dims(free: Mapping[str, FreeDim]) -> set[str]:
+    """The names that a size may be given for: of free dimensions, and those in expressions of them."""
+    return {*free, *(name for key in free for name in symbols(parse(key)))}
 
 
 def require_sizes(chosen: Mapping[str, int]) -> None:

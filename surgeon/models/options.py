@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from surgeon.errors import UsageError
 from surgeon.limits import LONGEST, RUN_TIME
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
 
 Check = Literal["sites", "model", "both", "none"]
 Inputs: TypeAlias = str | Path | Mapping[str, Any]
@@ -75,6 +78,13 @@ class CheckOptions:
     def required(self) -> list[str]:
         """The custom ops as full paths.  Raises UsageError for what `require_options` refuses."""
         return require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
+
+    def require_dims_of(self, *graphs: "GraphProto") -> None:
+        """Raise UsageError for a size of a dimension that no input of these graphs has, also where nothing will run."""
+        if self.dims:
+            from surgeon.inputs.dims import free_dims, require_known, wanted_inputs
+
+            require_known(free_dims([one for graph in graphs for one in wanted_inputs(graph).values()]), self.dims)
 
 
 def require_options(

@@ -77,6 +77,7 @@ class Conversion:
         """Convert it."""
         settings = self._settings
         with Model.open(original) as model:
+            settings.options.require_dims_of(model.skeleton.graph)
             model.check_data()
             require_casts(model.skeleton)
             builder = Builder(

@@ -52,7 +52,8 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
     try:
         text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a mark first
     except UnicodeDecodeError:
-        raise ModelFileError(f"The recipe {path} is no text in UTF-8; give a TOML file.") from None
+        how = "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT"
+        raise ModelFileError(f"The recipe {path} is no text in UTF-8; {how}.") from None
     except OSError as error:
         raise ModelFileError(f"The recipe {path} cannot be read: {error.strerror}.") from None
     try:

@@ -25,8 +25,10 @@ from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.recipes.result import RecipeReport
 from surgeon.rewriting.checking import complaint_of
+from surgeon.rewriting.driver import NodeFilter
 from surgeon.rewriting.result import Report
-from surgeon.rewriting.rewrite import rewrite
+from surgeon.rewriting.rewrite import rewrite_with
+from surgeon.rewriting.settings import RewriteSettings
 from surgeon.rules.catalogue import flat, resolve_with_tails
 
 Part: TypeAlias = "list[Edit] | Rules"
@@ -104,10 +106,18 @@ def run(
     return source if dry_run else made, report
 
 
-def rule_settings(recipe: Recipe, step: Rules) -> dict[str, Any]:
-    """What decides where a step of rules fires, as `rewrite` takes it."""
-    chosen = {name: getattr(step, name) for name in ("inline", "only", "skip", "approximate", "upgrade")}
-    return {"target": recipe.target, "ep": recipe.ep, **chosen}
+def rule_settings(recipe: Recipe, step: Rules, **how: Any) -> RewriteSettings:
+    """The settings of a step of rules.  how: those that no recipe has, by the name of their field."""
+    return RewriteSettings(
+        target=recipe.target,
+        ep=recipe.ep,
+        choice=NodeFilter(step.only, step.skip),
+        inline=step.inline,
+        approximate=step.approximate,
+        upgrade=step.upgrade,
+        for_many=True,
+        **how,
+    )
 
 
 @dataclass
@@ -175,15 +185,9 @@ class _How:
                     self.report,
                 )
             expect = before | expect
-        made, done = rewrite(
-            source,
-            part.rules,
-            check="none" if self.check == "none" else "sites",
-            expect=expect,
-            keep_going=True,
-            **rule_settings(self.recipe, part),
-            **common,
-        )
+        check = "none" if self.check == "none" else "sites"
+        settings = rule_settings(self.recipe, part, check=check, expect=expect, keep_going=True, **common)
+        made, done = rewrite_with(source, part.rules, settings)
         self.report.parts.append(done)
         return made
 

@@ -11,7 +11,7 @@ from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageE
 from surgeon.file.patch import Patch
 from surgeon.file.save import Written, save
 from surgeon.indexing.local import strays_of
-from surgeon.listing import and_more
+from surgeon.listing import and_more, nearest
 from surgeon.models.options import Check, CheckOptions
 from surgeon.models.whole_model import invalidity, model_check
 from surgeon.ops.walking import key_of
@@ -291,10 +291,8 @@ def check_expected(report: Report, expect: Mapping[str, int]) -> None:
     wrong = []
     for name, wanted in expect.items():
         if not report.knows(name):
-            names = dict.fromkeys([*report.selection, *(rule for rules in report.selection.values() for rule in rules)])
-            raise UsageError(
-                f"A number of sites is expected of {name!r}, which is not run; there are {', '.join(names)}."
-            )
+            names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
+            raise UsageError(f"A number of sites is expected of {name!r}, which is not run; {nearest(name, names)}")
         found, gone = report.count(name), report.count(name, rolled_back=True)
         if found != wanted:
             more = f", the {gone} that {'was' if gone == 1 else 'were'} rolled back aside," if gone else ""

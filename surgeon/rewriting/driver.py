@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from onnx import FunctionProto
+
 from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+from surgeon.listing import nearest as nearest_name
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
 from surgeon.misses.findings import Mismatch
@@ -33,11 +36,15 @@ class NodeFilter:
     only: Sequence[str] = ()
     skip: Sequence[str] = ()
 
-    def unused(self, index: Index) -> tuple[str, ...]:
-        """The patterns that fit the name of no node."""
+    def unused(self, index: Index) -> dict[str, str]:
+        """The patterns that match no name of a node or an initializer, each with a clause on the nearest names."""
         patterns = (*self.only, *self.skip)
-        labels = {node.label for scope in index.scopes for node in scope.nodes} if patterns else ()
-        return tuple(item for item in patterns if not any(fnmatchcase(name, item) for name in labels))
+        labels: dict[str, None] = {}
+        for scope in index.scopes if patterns else ():
+            stored = [] if isinstance(scope.proto, FunctionProto) else scope.proto.initializer
+            labels.update(dict.fromkeys([*(node.label for node in scope.nodes), *(item.name for item in stored)]))
+        strange = (item for item in patterns if not any(fnmatchcase(name, item) for name in labels))
+        return {item: nearest_name(item, labels) for item in strange}
 
     def require_allowed(self, match: Match) -> None:
         """Raise Refused for a match that is not wanted."""

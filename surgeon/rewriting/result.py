@@ -230,7 +230,8 @@ class Report(Displayed):
         not_upgraded: why there was none although it was asked for, "" where that is not so.
         tails: names among the rules that stand for an edit, as "nms".
         edited: what that edit did before the rules ran, None where none was asked for.
-        unused: those of the patterns of node names (`only`, `skip`) that fit no node.
+        unused: those of the patterns of node names (`only`, `skip`) that match no node, with the nearest names: only a
+            recipe goes on then, because it may be for other models too.
         dims: sizes of free dimensions that the proofs were asked to hold to, by name.
         misstated: of which node the file states a shape that it does not make, "" where of none.
         refused: why ONNX Runtime loads neither the original nor the result, "" where it loads one or was not asked.
@@ -260,7 +261,7 @@ class Report(Displayed):
     not_upgraded: str = ""
     tails: tuple[str, ...] = ()
     edited: "EditReport | None" = None
-    unused: tuple[str, ...] = ()
+    unused: dict[str, str] = field(default_factory=dict)
     dims: dict[str, int] = field(default_factory=dict)
     misstated: str = ""
     refused: str = ""

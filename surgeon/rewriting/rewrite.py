@@ -21,6 +21,7 @@ from surgeon.matching.match import Match
 from surgeon.models.options import Check, CheckOptions, options_of, output_of
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.driver import Driver, NodeFilter, Progress
+from surgeon.rewriting.named import require_named
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.run import Clock, RuleRun, indexed
 from surgeon.rewriting.settings import RewriteSettings, Upgrading, require_target
@@ -125,6 +126,11 @@ def rewrite(
         (inline,) if isinstance(inline, str) else tuple(inline),
         upgrade,
     )
+    return rewrite_with(source, rules, settings)
+
+
+def rewrite_with(source: Source, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
+    """The same with all arguments in one value."""
     settings.refuse_misuse(source)
     with paused_collector():
         return (_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings)
@@ -142,6 +148,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
             if rules or not settings.inline:
                 selection, tails = resolve_with_tails(rules, approximate=settings.approximate)
             before = stack.enter_context(Model.open(original))
+        settings.options.require_dims_of(before.skeleton.graph)
         edited = None
         if tails:
             from surgeon.rewriting.tails import with_tail  # not at the top: few rewrites edit
@@ -162,6 +169,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         report.dims, report.misstated = dict(settings.options.dims), misstated(run.index).told
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
+        require_named(report, flat(selection), over.run.index, for_many=settings.for_many)
         check_expected(report, settings.expect)
         if settings.dry_run:
             before.check_data()  # as saving would
@@ -203,7 +211,7 @@ class _Rewritten:
     """The rules run over a model: the source, or what an upgrade made of it.
 
     original: that model as ONNX Runtime gets it.  first: rules that ran before the others.  nodes, constants: before.
-    unused: patterns of names that fit no node of it.
+    unused: patterns of names that match no node of it, with the nearest names.
     """
 
     model: Model
@@ -212,7 +220,7 @@ class _Rewritten:
     first: Selection
     nodes: int
     constants: int
-    unused: tuple[str, ...]
+    unused: dict[str, str]
     upgrade: "Upgrade | None" = None
 
     @classmethod

@@ -1,7 +1,7 @@
 """The arguments of `rewrite`: what they may be, and what follows from several together."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -17,24 +17,28 @@ Upgrading: TypeAlias = int | Literal["none", "auto"]
 
 @dataclass(frozen=True, slots=True)
 class RewriteSettings:
-    """The arguments of `rewrite`."""
+    """The arguments of `rewrite`.
+
+    for_many: the same rules run on other models too, so a pattern that matches no node here is reported, not refused.
+    """
 
     output: Path | None
     target: str
     ep: str | None
     check: Check
     choice: NodeFilter
-    require_proof: bool
-    keep_going: bool
-    approximate: bool
-    dry_run: bool
-    external_data: DataMode
-    force: bool
-    expect: Mapping[str, int]
-    options: CheckOptions
-    progress: Progress | None
+    require_proof: bool = False
+    keep_going: bool = False
+    approximate: bool = False
+    dry_run: bool = False
+    external_data: DataMode = "auto"
+    force: bool = False
+    expect: Mapping[str, int] = field(default_factory=dict)
+    options: CheckOptions = field(default_factory=CheckOptions)
+    progress: Progress | None = None
     inline: Sequence[str] = ()
     upgrade: Upgrading = "none"
+    for_many: bool = False
 
     def refuse_misuse(self, source: Any) -> None:
         """Raise UsageError for arguments that do not exist or do not fit together."""

@@ -229,12 +229,21 @@ def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
     return chosen
 
 
+def is_known(name: str) -> bool:
+    """Whether a name is that of a rule, a file of rules, a group or a tail that is installed."""
+    return name in TAILS or name in _installed()
+
+
+def _installed() -> set[str]:
+    """The names of all rules that are installed, of the files that they are in, and of groups."""
+    files = {module.rpartition(".")[2] for modules in packs().values() for module in modules}
+    return {*(rule.name for _, _, rule in all_rules()), *files, *groups()}
+
+
 def _unknown(name: str) -> str:
     if name in TAILS:
         return no_rule(name)
-    names = {rule.name for _, _, rule in all_rules()}
-    names |= {module.rpartition(".")[2] for modules in packs().values() for module in modules}
-    names |= groups().keys()
+    names = _installed()
     near = like(name, sorted(names), cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`surgeon rules` lists the {len(names)} that there are."
     return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."

@@ -88,6 +88,8 @@ def plugin_rule(
 def plugin_rules(specs: Sequence[str]) -> list[Rule]:
     """The rules for "mylib::op=MyPlugin", "mylib::op=MyPlugin:2" or "mylib::op=MyPlugin:1,factor=alpha".
 
+    A rewrite in which one of them fires nowhere is refused.
+
     Raises:
         UsageError: a text is of none of these forms.
     """
@@ -97,9 +99,9 @@ def plugin_rules(specs: Sequence[str]) -> list[Rule]:
         if found is None:
             raise UsageError(f"{spec!r} names no plugin; write it as mylib::op=MyPlugin:1, or ...:1,attribute=field.")
         pairs = [pair.split("=") for pair in found["fields"].split(",") if pair]
-        made.append(
-            plugin_rule(found["op"].strip(), found["plugin"].strip(), version=found["version"], fields=dict(pairs))
-        )
+        op, plugin = found["op"].strip(), found["plugin"].strip()
+        made.append(plugin_rule(op, plugin, version=found["version"], fields=dict(pairs)))
+        made[-1].placeholder = op
     return made
 
 

@@ -84,6 +84,7 @@ class Rule(Displayed):
         dtypes: names of the dtypes that the first output of a match may have; empty for all.
         lacking: it is for what the target does not run alone.
         last: it runs once no other rule finds anything.
+        placeholder: the op that it rewrites, where a run in which it fires nowhere is refused; "" where none is.
 
     Examples:
         >>> from surgeon.patterns.gelu import gelu
@@ -106,6 +107,7 @@ class Rule(Displayed):
     dtypes: tuple[str, ...] = ()
     lacking: bool = False
     last: bool = False
+    placeholder: str = ""
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
     _traceable: dict[Function, bool] = field(default_factory=dict, repr=False)
 

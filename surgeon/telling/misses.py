@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from surgeon.listing import and_more
 from surgeon.misses.findings import Mismatch, miss_text
+from surgeon.rewriting.named import unmatched
 from surgeon.rewriting.result import Report
 
 MANY = 8  # rules asked for by one name, beyond which it names a set, and each of them goes without saying
@@ -65,7 +66,7 @@ def remarks(report: Report) -> list[str]:
         told.append(report.misstated)
     if report.refused:
         told.append(f"{report.refused}; surgeon check {report.source or 'IN'} says what to do")
-    return told + [f"{pattern!r} of --only and --skip fits the name of no node" for pattern in report.unused]
+    return told + [unmatched(pattern, near) for pattern, near in report.unused.items()]
 
 
 def help_line(report: Report) -> str:

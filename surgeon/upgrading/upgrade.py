@@ -74,6 +74,7 @@ def upgrade(
     options_of(options).require()
     require_opset(opset)
     with Model.open(source) as model:
+        options_of(options).require_dims_of(model.skeleton.graph)
         done, patch = plan(model, opset, str(source), str(output))
 
         def inspect(path: Path) -> None:

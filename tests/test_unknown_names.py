@@ -1,0 +1,171 @@
+"""A name that the user gives and that matches nothing is refused with the nearest names, and nothing is written."""
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon.listing import like, nearest
+from tests.command_line import CONSTANTS, EXACT, one_sentence, run
+
+PLUGIN = """
+[MyPlugin]
+version = "1"
+inputs = { x = "float32" }
+outputs = { y = "x" }
+fields = { "alpha?" = "float" }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A model with two GELUs, one with a placeholder, and the files that commands name."""
+    monkeypatch.chdir(tmp_path)
+    gelu = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 18]> g (float[batch, 4] x) => (float[batch, 4] y) <{CONSTANTS}> '
+        "{ " + EXACT.format(i="h1", x="x", y="y") + " }"
+    )
+    for node in gelu.graph.node:
+        node.name = f"/h1/{node.op_type}_{node.output[0]}"
+    onnx.save(gelu, "m.onnx")
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18, "mylib": 1]> g (float[n, 4] x) => (float[n, 4] y) '
+        "{ t = Relu(x)  y = mylib.fancyact <gain: float = 2.0> (t) }"
+    )
+    onnx.save(model, "placeholder.onnx")
+    (tmp_path / "d.toml").write_text(PLUGIN)
+    (tmp_path / "r.toml").write_text('[[step]]\nrules = "gelu"\n')
+    (tmp_path / "e.toml").write_text('[[step]]\nrules = "gelu"\nexpect = { gleu = 2 }\n')
+    np.savez("i.npz", nothing=np.zeros(3, np.float32))
+    return tmp_path
+
+
+@pytest.fixture
+def forget_plugins():
+    """What a table declares is for one test."""
+    from surgeon import plugins
+
+    before = dict(plugins._own)
+    yield
+    plugins._own.clear()
+    plugins._own.update(before)
+
+
+REWRITE = "rewrite m.onnx o.onnx -r gelu"
+PLUGINS = "rewrite placeholder.onnx o.onnx --target tensorrt --custom-ops d.toml --plugin"
+CASES = [
+    # placeholders and plugins
+    (f"{PLUGINS} mylib::fancyct=MyPlugin", "The model has no node mylib::fancyct; did you mean 'mylib::fancyact'?"),
+    (f"{PLUGINS} mylib::FancyAct=MyPlugin", "did you mean 'mylib::fancyact'?"),
+    (f"{PLUGINS} fancyact::mylib=MyPlugin", "The model has no node fancyact::mylib; there are "),
+    (f"{PLUGINS} mylib::fancyact=MyPlugn,gain=alpha", "TensorRT has no plugin 'MyPlugn'; the nearest is MyPlugin."),
+    (f"{PLUGINS} mylib::fancyact=MyPlugin:2,gain=alpha", "no version '2' of the plugin MyPlugin"),
+    (f"{PLUGINS} mylib::fancyact=MyPlugin,gian=alpha", "the node has no attribute gian."),
+    (f"{PLUGINS} mylib::fancyact=MyPlugin", "has no attribute 'gain'"),
+    # patterns of node names
+    (f"{REWRITE} --only h1/erf", "The pattern 'h1/erf' of --only or --skip matches the name of no node; did you mean"),
+    (f"{REWRITE} --skip /H1/ERF_H1E", "did you mean '/h1/Erf_h1e'"),
+    (f"{REWRITE} --skip /h1/* --skip */Gleu", "The pattern '*/Gleu' of --only"),
+    ("convert m.onnx o.onnx --keep op:erf", "'op:erf' names no node of the model; did you mean 'Erf'?"),
+    # sizes, also where nothing would run
+    (f"{REWRITE} --dim bacth=2", "No input has a free dimension 'bacth': did you mean 'batch'?"),
+    (f"{REWRITE} --dim BATCH=2 --check none", "did you mean 'batch'?"),
+    (f"{REWRITE} --dim bacth=2 --dry-run", "did you mean 'batch'?"),
+    ("rewrite m.onnx o.onnx -r mish --dim bacth=2", "did you mean 'batch'?"),
+    ("convert m.onnx o.onnx --check none --dim bacth=2", "did you mean 'batch'?"),
+    ("upgrade m.onnx o.onnx --opset 18 --dim bacth=2", "did you mean 'batch'?"),
+    ("edit m.onnx o.onnx --metadata a=b --check-dim bacth=2", "did you mean 'batch'?"),
+    (f"{REWRITE} --dim batch=0", "The dimension 'batch' is given the size 0, and nothing is computed then: give at"),
+    ("compare m.onnx m.onnx --dim batch=0", "is given the size 0"),
+    ("edit m.onnx o.onnx --dim batch=0", "is given the size 0"),
+    ("convert m.onnx o.onnx --dim batch=0", "is given the size 0"),
+    # reports and files
+    (f"{REWRITE} --report r.pdf", "--report names r.pdf; a report is a page (.html) or JSON (.json): name such a"),
+    ("compare m.onnx m.onnx --report r.txt", "--report names r.txt; a report is a page"),
+    ("check m.onnx --report r.md", "--report names r.md; a report is a page"),
+    ("inspect n.onnx", "n.onnx does not exist: did you mean m.onnx?"),
+    ("compare m.onnx m.onnx --inputs i.npz", "i.npz has an array 'nothing', which is no input of the model"),
+    # rules
+    ("rewrite m.onnx o.onnx -r GELU", "No rule is called 'GELU'; did you mean gelu?"),
+    ("rewrite m.onnx o.onnx -r ort,-Skip-Layer-Norm", "No rule is called 'Skip-Layer-Norm'; did you mean skip_layer"),
+    ("rewrite m.onnx o.onnx -r Gelu_Tanh", "did you mean gelu_tanh?"),
+    ("rules ORT", "No rule is called 'ORT'; did you mean ort?"),
+    (f"{REWRITE} --expect Gelu=2", "expected of 'Gelu', which is not run; did you mean 'gelu'?"),
+    ("record n.toml rewrite m.onnx o.onnx --rules gleu", "No rule is called 'gleu'; did you mean gelu"),
+    ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "of 'gleu', which is not run; did you mean"),
+    ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "There is no execution provider 'cdua'"),
+    ("run e.toml m.onnx o.onnx", "e.toml, line 2: A number of sites is expected of 'gleu', which is not run; did you"),
+    # recipes
+    ("run m.onnx o.onnx", "m.onnx stands where surgeon run takes a recipe, a TOML file; give that first"),
+    ("run m.onnx", "as in surgeon run RECIPE.toml m.onnx."),
+    ("run m.onnx o.onnx r.toml", "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT."),
+    ("run r.toml m.onnx", "Name the model and where to write it, or many with --over and --to."),
+    ("run r.toml --over m.onnx placeholder.onnx --to out", "If the shell expanded a pattern to several files"),
+]
+
+
+@pytest.mark.usefixtures("forget_plugins")
+@pytest.mark.parametrize(("command", "words"), CASES, ids=[command for command, _ in CASES])
+def test_a_name_that_matches_nothing_is_refused(folder, command, words):
+    """With exit code 2, one sentence, and no file."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert words in one_sentence(run(*command.split()), 2)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("optimize m.onnx o.onnx", "There is no command 'optimize'; did you mean surgeon rewrite?"),
+        ("version", "There is no command 'version'; did you mean surgeon --version?"),
+        ("simplify m.onnx o.onnx", "did you mean surgeon rewrite?"),
+        ("convrt m.onnx o.onnx", "There is no command 'convrt'; did you mean surgeon convert?"),
+        ("Rewrite m.onnx o.onnx", "There is no command 'Rewrite'; did you mean surgeon rewrite?"),
+        ("m.onnx", "'m.onnx' is a file; name a command first, as in surgeon inspect m.onnx."),
+        ("qqqqq", "There is no command 'qqqqq'; surgeon --help lists them."),
+        ("rewrite m.onnx o.onnx gelu", "Name rules with --rules, as in --rules gelu."),
+        ("rewrite m.onnx o.onnx ort -r gelu", "Name rules with --rules, as in --rules ort."),
+        ("inspect m.onnx placeholder.onnx", "If the shell expanded a pattern to several files, quote it"),
+        ("run r.toml --over m.onnx m.onnx placeholder.onnx --to out", "If the shell expanded a pattern"),
+    ],
+)
+def test_a_word_that_is_no_command_or_one_too_many(folder, command, words):
+    """Click prints its own lines of usage above the sentence."""
+    done = run(*command.split())
+    assert done.exit_code == 2
+    assert words in done.stderr.splitlines()[-1]
+    assert not (folder / "o.onnx").exists()
+
+
+def test_a_cache_may_be_empty():
+    """0 is a size that a past has at the first token."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g (float[past, 4] x, float[n, 4] z) => (float[m, 4] y) '
+        "{ y = Concat <axis = 0> (x, z) }"
+    )
+    _, report = surgeon.edit(model, surgeon.edits.Dim("past", 0))
+    assert report.outcome == "proved"
+    assert surgeon.compare(model, model, dims={"past": 0}).outcome.value == "proved"
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "found"),
+    [
+        ("GELU", ["elu", "gelu"], ["gelu"]),
+        ("skip-layer-norm", ["skip_layer_norm", "layer_norm"], ["skip_layer_norm"]),
+        ("gleu", ["gelu", "relu"], ["gelu"]),
+        ("encoder", ["/bert/encoder/MatMul", "/bert/pooler"], ["/bert/encoder/MatMul"]),
+        ("*encoder*", ["/bert/encoder/MatMul"], ["/bert/encoder/MatMul"]),
+        ("ab", ["cab/dab/eab"], []),  # two letters are in too many names
+        ("zzz", ["gelu"], []),
+        ("a", [], []),
+    ],
+)
+def test_the_nearest_names(name, known, found):
+    assert like(name, known) == found
+
+
+def test_what_a_refusal_ends_in():
+    assert nearest("Batch", ["batch"]) == "did you mean 'batch'?"
+    assert nearest("zzz", ["a", "b"]) == "there are a, b."
+    assert nearest("zzz", []) == "there is none."
