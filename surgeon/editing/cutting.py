@@ -12,7 +12,7 @@ from surgeon.listing import first_of
 from surgeon.models.exposing import needed
 from surgeon.ops.walking import free_names
 
-SHOWN = 4  # names in a sentence
+SHOWN, MOST_NAMED = 4, 20  # names in a sentence, and in a list to copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,7 @@ def region_of(
     asked = [value.name for value in graph.input] if has_defaults else given
     lacking = [name for name in asked if name in used and name not in froms]
     if froms and lacking:
-        one = len(lacking) == 1
-        raise UsageError(
-            f"{_told(ends)} cannot be computed from {_told(froms)} alone: the {'input' if one else 'inputs'} "
-            f"{_told(lacking)} {'is' if one else 'are'} needed too; name {'it' if one else 'them'}, or tensors behind "
-            f"{'it' if one else 'them'}, as well."
-        )
+        raise UsageError(_needs_more(ends, froms, _missing(graph, ends, froms, nodes, lacking), asked))
     idle = next((name for name in froms if name not in used), None)
     if idle is not None:
         raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")
@@ -126,6 +121,41 @@ def step_aside(draft: ModelDraft, node: NodeProto, names: Collection[str]) -> No
         if name in names:
             node.output[place] = draft.fresh(name)
             draft.claim.tensors[node.output[place]] = draft.claim.original(name)
+
+
+def _missing(
+    graph: GraphProto, ends: Sequence[str], froms: Sequence[str], nodes: Collection[int], inputs: Sequence[str]
+) -> list[str]:
+    """What a region needs besides its first cut: on each way from an input, the last tensor before nodes it reaches.
+
+    nodes: the places of the region's nodes, as if `inputs` were given too.
+    """
+    reached, beside = set(froms), set(inputs)
+    found: dict[str, None] = {}
+    for place in sorted(nodes):
+        node = graph.node[place]
+        reads, made = free_names(node), set(filter(None, node.output))
+        if not reached.isdisjoint(reads):
+            found.update(dict.fromkeys(name for name in reads if name in beside - reached))
+            reached |= made
+        elif not beside.isdisjoint(reads):
+            beside |= made
+    if not reached.issuperset(ends):  # one that the cut does not reach at all
+        found.update(dict.fromkeys(inputs))
+    return list(found)
+
+
+def _needs_more(ends: Sequence[str], froms: Sequence[str], missing: Sequence[str], inputs: Sequence[str]) -> str:
+    """The refusal of a region that needs tensors beside its first cut, with the cut that it can begin with."""
+    own, inner = [name for name in inputs if name in missing], [name for name in missing if name not in inputs]
+    kinds = (("input", own), ("tensor", inner))
+    told = [f"the {kind}{'s' * (len(found) > 1)} {_told(found)}" for kind, found in kinds if found]
+    verb = "is" if len(missing) == 1 else "are"
+    cut = [*froms, *own, *inner]
+    return (
+        f"{_told(ends)} cannot be computed from {_told(froms)} alone: {' and '.join(told)} {verb} needed too; begin "
+        f"with {','.join(cut) if len(cut) <= MOST_NAMED else first_of(cut, MOST_NAMED)}."
+    )
 
 
 def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:

@@ -90,6 +90,44 @@ def test_a_cut_that_is_none_is_refused(froms, tos, words):
         extract(sample(), froms, tos)
 
 
+SKIPS = """
+<ir_version: 9, opset_import: ["" : 18]> g (float[N, 4] x, float[N, 4] mask) => (float[N, 4] y, float[N, 4] other)
+<float[4] w = {1.0, 2.0, -1.0, 0.5}> {
+    bias = Neg (mask)  scaled = Mul (bias, w)
+    a = Add (x, w)  b = Relu (a)  c = Add (b, scaled)  d = Sigmoid (c)
+    e = Add (d, a)  f = Add (e, scaled)  y = Mul (f, mask)  other = Neg (x)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("froms", "tos", "missing"),
+    [
+        (["b"], ["d"], "the tensor 'scaled' is needed too"),
+        (["b"], ["e"], "the tensors 'scaled', 'a' are needed too"),
+        (["d"], ["f"], "the tensors 'a', 'scaled' are needed too"),
+        (["a"], ["y"], "the input 'mask' and the tensor 'scaled' are needed too"),
+        (["bias"], ["d"], "the tensor 'b' is needed too"),
+        (["scaled"], ["c", "y"], "the input 'mask' and the tensors 'b', 'a' are needed too"),
+        (["d"], ["y"], "the input 'mask' and the tensors 'a', 'scaled' are needed too"),
+        (["d"], ["other"], "the input 'x' is needed too"),  # which the cut does not reach
+    ],
+    ids=str,
+)
+def test_a_cut_that_lacks_tensors_names_those_between(froms, tos, missing):
+    """Not the inputs far before them; the cut that the sentence ends in is one that holds."""
+    model = onnx.parser.parse_model(SKIPS)
+    with pytest.raises(surgeon.UsageError) as caught:
+        extract(model, froms, tos)
+    assert missing in str(caught.value)
+    cut = str(caught.value).rpartition("begin with ")[2].removesuffix(".").split(",")
+    assert cut[: len(froms)] == froms
+    if tos != ["other"]:
+        made, report = extract(model, cut, tos)
+        assert report.outcome == "proved"
+        assert names(made.graph.input) == cut
+
+
 def test_what_is_asked_for_already_changes_nothing(tmp_path):
     model, path = sample(), tmp_path / "m.onnx"
     del model.graph.node[-1:], model.graph.output[1:]
