@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from surgeon.commands import upgrade_to
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import flag_of
 from surgeon.edits.head_splits import HeadSplit, OfHead
@@ -107,7 +108,8 @@ class AppendBestBoxes(AppendBoxes):
     def _nodes(self, split: HeadSplit, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
         count, classes = self._sizes(split, draft)
         if draft.index.main.opset is None or draft.index.main.opset < GATHER_ND_SINCE:
-            raise UsageError(f"The best boxes need opset {GATHER_ND_SINCE}: raise it first, with --opset.")
+            how = upgrade_to(GATHER_ND_SINCE)
+            raise UsageError(f"The best boxes need opset {GATHER_ND_SINCE}; raise it first: {how}")
         most = min(self.most, count if self.single else count * classes)
 
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
