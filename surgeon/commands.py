@@ -4,7 +4,8 @@ IN and OUT stand for the model that the message is about and for the file to wri
 the command does what the message says when the user types it as it is, with a value for each word in capitals.
 """
 
-import shlex
+from collections.abc import Sequence
+from shlex import join
 
 from surgeon.target import target_of
 
@@ -23,7 +24,7 @@ def command(*words: object) -> str:
         >>> command("edit", "IN", "OUT", "--state", "mask=bool[batch,SIZE]")
         "surgeon edit IN OUT --state 'mask=bool[batch,SIZE]'"
     """
-    return shlex.join(["surgeon", *filter(None, map(str, words))])
+    return join(["surgeon", *filter(None, map(str, words))])
 
 
 def placed(target: str, ep: str | None) -> tuple[str, ...]:
@@ -48,3 +49,8 @@ def upgrade_to(opset: int) -> str:
 def in_floats() -> str:
     """The command that has a model of float64 compute in float32."""
     return command("convert", "IN", "OUT", "--from", "float64", "--to", "float32")
+
+
+def with_traceback(typed: Sequence[str]) -> str:
+    """The command that a user typed, which also prints where a defect of surgeon is.  typed: its words, as typed."""
+    return command("--traceback", *typed[1:])

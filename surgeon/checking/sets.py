@@ -34,11 +34,9 @@ def add_sets(
         for one in _sets(found, near, target, ep):
             count = trial.cured(one, found.where)
             if count:
-                is_whole = count == len(found.where)
-                many = "" if is_whole else f" at {count} of {len(found.where)} nodes"
+                many = "" if count == len(found.where) else f" at {count} of {len(found.where)} nodes"
                 told = "fold what makes it" if one.names == FOLDING else "these rules together help"
-                rest = [text for text in found.helps if text.startswith("rule ")] if is_whole else found.helps
-                found.helps = [f"{told}{many}: {one.command}", *rest]
+                found.helps.insert(0, f"{told}{many}: {one.command}")
                 break
         held = _held(index, found.where) if wants_constant else ""
         found.helps = [held if text == CONSTANT else text for text in found.helps if text != CONSTANT or held]

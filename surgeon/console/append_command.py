@@ -116,7 +116,7 @@ def asked(ctx: click.Context) -> "list[Edit]":
 
     kind, name = ctx.params["kind"], ctx.params["name"]
     if kind not in TAKES:
-        how = command("merge", "IN", kind, "OUT")
+        how = command("merge", "IN", kind, "OUT", "--connect", "OUTPUT=INPUT")
         raise UsageError(f"{kind} is a model, which a recipe cannot append; merge it: {how}")
     given = _refuse_strange(kind, TAKES[kind], ctx)
     if kind in _TAILS:

@@ -218,7 +218,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
 
     if name is None:
         if prove:
-            raise UsageError(f"Say which rules to prove, as in: {command('rules', 'gelu', '--prove')}")
+            raise UsageError(f"Say which rules to prove, as in: {command('rules', 'NAMES', '--prove')}")
         print_list(all_rules(), groups(), sys.stdout)
         return
     if name in TAILS and not prove:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from surgeon.commands import upgrade_to
+from surgeon.commands import command, upgrade_to
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import flag_of
 from surgeon.edits.head_splits import HeadSplit, OfHead
@@ -14,6 +14,7 @@ from surgeon.edits.heads import replace_outputs
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
 from surgeon.running.suppression import best_boxes
+from surgeon.shapes.symbols import symbols
 
 GATHER_ND_SINCE = 12  # the opset from which GatherND has batch_dims (ONNX changelog)
 
@@ -137,7 +138,9 @@ class AppendBestBoxes(AppendBoxes):
         shape = self.shape(draft, self.scores or self.output)
         count, classes = (shape[2], shape[1]) if split.head in ("columns", "yolov8") else (shape[1], shape[2])
         if not isinstance(count, int) or not isinstance(classes, int):
-            raise UsageError(f"{self.told} has {count} boxes of {classes} classes: fix these sizes first, with --dim.")
+            free = sorted({name for size in (count, classes) if not isinstance(size, int) for name in symbols(size)})
+            how = command("edit", "IN", "OUT", *(word for name in free for word in ("--dim", f"{name}=N")))
+            raise UsageError(f"{self.told} has {count} boxes of {classes} classes; fix these sizes first: {how}")
         apart = {"yolov8": 4, "yolov5": 5}.get(split.head, 0)
         return count, classes - apart - bool(split.background)
 
