@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
+import click
 import onnx
 from click.testing import Result
 
 from surgeon import commands
+from surgeon.console.cli import main
 from tests.command_line import ROOT, run
 
 MAKERS = {"command", "in_floats", "upgrade_to", "with_traceback"}
@@ -54,7 +56,7 @@ def sites() -> Iterator[str]:
             continue
         tree = ast.parse(text)
         taken = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "surgeon.commands"]
-        makers = {item.name for node in taken for item in node.names} & MAKERS
+        makers = {item.asname or item.name for node in taken for item in node.names if item.name in MAKERS}
         yield from (f"{module}.{name}" for name in dict.fromkeys(_places(tree, "", makers)))
 
 
@@ -69,6 +71,25 @@ def _places(tree: ast.AST, name: str, makers: set[str]) -> Iterator[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
             yield name
         yield from _places(node, inner, makers)
+
+
+def spelled_commands() -> Iterator[str]:
+    """The places in surgeon where a sentence names a command that `surgeon.commands` did not make.
+
+    The manuals of the command line, which are docstrings and helps of options, may name commands.
+    """
+    named = re.compile(rf"\bsurgeon (?:{'|'.join(main.list_commands(click.Context(main)))})\b(?! (?:does|did)\b)")
+    for path in sorted((ROOT / "surgeon").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if path.name == "commands.py" or not named.search(text):  # parsing all of surgeon takes seconds
+            continue
+        tree = ast.parse(text)
+        manuals = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        manuals |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "help"}
+        for node in ast.walk(tree):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if is_text and id(node) not in manuals and named.search(node.value):
+                yield f"{path.name}:{node.lineno}: {node.value}"
 
 
 @contextmanager

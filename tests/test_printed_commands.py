@@ -18,7 +18,7 @@ from surgeon.tensorrt.served import Source
 from surgeon.tensorrt.words import FIXED_RANK
 from surgeon.viewing.server import Server
 from tests.command_line import run
-from tests.printed_commands import Case, check, recorded, sites
+from tests.printed_commands import Case, check, recorded, sites, spelled_commands
 
 CHECK, TRT = "check IN", "check IN --target tensorrt --no-load"
 REWRITE = "rewrite IN OUT --rules rules.py"
@@ -69,6 +69,9 @@ FUNCTION = """from surgeon import Graph, Tensor, function
 def twice(g: Graph, x: Tensor) -> Tensor:
     '''2 · x.'''
     return BODY
+"""
+RECIPE = """[[step]]
+rules = "cleanup"
 """
 CASES = [
     Case(
@@ -424,6 +427,39 @@ CASES = [
         more="--iou 0.5",
         says="PROVED",
     ),
+    Case(
+        "surgeon.recipes.reading.load_recipe",
+        at(17, FIXED_DETECTOR),
+        "run IN OUT recipe.toml",
+        "surgeon run RECIPE IN OUT",
+        {"RECIPE": "recipe.toml"},
+        says="UNCHANGED",
+        files={"recipe.toml": RECIPE},
+    ),
+    Case(
+        "surgeon.console.fleet_options._lacking",
+        RELU,
+        "run IN OUT",
+        "surgeon run RECIPE.toml @/in.onnx @/first.onnx",
+        {"RECIPE": "recipe"},
+        says="UNCHANGED",
+        files={"recipe.toml": RECIPE},
+    ),
+    Case(
+        "surgeon.console.fleet_options._lacking",
+        RELU,
+        "run IN OUT",
+        "surgeon rewrite @/in.onnx @/first.onnx --rules NAMES",
+        {"NAMES": "cleanup"},
+        says="UNCHANGED",
+    ),
+    Case(
+        "surgeon.console.slips.unknown_command",
+        RELU,
+        "IN --rules gelu",
+        "surgeon inspect @/in.onnx",
+        says="Relu",
+    ),
 ]
 ELSEWHERE = {
     "surgeon.console.guard._defect",
@@ -455,6 +491,11 @@ def test_a_printed_command_does_what_its_message_says(case: Case, tmp_path: Path
 def test_every_command_is_run() -> None:
     """Each place in the code that makes a command has a model above that makes surgeon print it."""
     assert {case.site for case in CASES} | ELSEWHERE == set(sites())
+
+
+def test_no_message_spells_a_command_itself() -> None:
+    """A command that is typed into a sentence would be found by no test above."""
+    assert list(spelled_commands()) == []
 
 
 def test_the_command_of_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
