@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import NodeProto, numpy_helper
+from onnx import NodeProto
 
 from surgeon.display import Displayed
 from surgeon.editing.cutting import CutRegion, extract, region_of
@@ -18,6 +18,7 @@ from surgeon.editing.selecting import Selection
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written, label
+from surgeon.file.values import encode
 from surgeon.learning import lessons
 from surgeon.learning.generalise import StructuresDiffer
 from surgeon.learning.lessons import Lesson
@@ -177,7 +178,7 @@ def _example(model: Model, froms: Sequence[str], tos: Sequence[str], label: str)
     made = draft.patch().to_proto()
     for tensor, held in zip(made.graph.initializer, draft.graph.initializer, strict=True):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            tensor.CopyFrom(numpy_helper.from_array(draft.value(held), tensor.name))
+            tensor.CopyFrom(encode(draft.value(held), tensor.name))
     names = ["x"] if len(froms) == 1 else [identifier(snake_case(name.rpartition("/")[2])) for name in froms]
     return Example(made, label, names)
 

@@ -14,6 +14,7 @@ from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import CheckOptions, Inputs, listed
 from surgeon.ops.attributes import dtype_word
+from surgeon.ops.walking import require_finite_calls
 from surgeon.verdicts.result import CheckResult, Outcome
 
 
@@ -58,6 +59,7 @@ def compare(
     Raises:
         ModelFileError: a file cannot be read.
         UsageError: options that mean nothing, inputs that do not fit the original, or no GPU for TensorRT.
+        GraphError: local functions that call themselves, or one another too often to be inlined.
 
     Examples:
         >>> import surgeon
@@ -78,6 +80,7 @@ def compare(
     with Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
             model.check_data(sums=True)
+            require_finite_calls(model.skeleton)
         differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
         if differences:
             reason = f"The interfaces differ: {'; '.join(differences)}."

@@ -18,6 +18,7 @@ from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written, label
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import Inputs, listed, require_run_time
+from surgeon.ops.walking import require_finite_calls
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
 from surgeon.versions import runtimes
 
@@ -155,8 +156,12 @@ def _one_thread(threads: int) -> int:
 
 
 def _skeleton(model: Model) -> ModelProto:
-    """The model without its large payloads; raises ModelFileError where its data are not there, or others."""
+    """The model without its large payloads.
+
+    Raises ModelFileError where its data are missing or changed, GraphError for functions that cannot be inlined.
+    """
     model.check_data(sums=True)
+    require_finite_calls(model.skeleton)
     return model.skeleton
 
 

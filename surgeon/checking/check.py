@@ -15,7 +15,7 @@ from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
 from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
 from surgeon.diagnosis.stated_shapes import check_stated_shapes
-from surgeon.diagnosis.structure import check_ends, check_structure
+from surgeon.diagnosis.structure import check_calls, check_ends, check_structure
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
@@ -162,6 +162,10 @@ def _findings(
     if target.check_header is not None:
         target.check_header(proto, found)
     check_structure(proto, found)
+    if not check_calls(proto, found):  # whatever looks into the calls would not end either
+        findings = Findings(list(found))
+        findings.target = target.name
+        return findings
     wrong = check_data(model, found)
     index = Index(model)
     shapes = shapes_of(index)

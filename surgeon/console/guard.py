@@ -16,6 +16,7 @@ from surgeon.commands import with_traceback
 from surgeon.console.clean import clean
 from surgeon.console.console import make_printable
 from surgeon.console.slips import extra_arguments, unknown_command
+from surgeon.console.watchdog import watch
 from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
 from surgeon.limits import RUN_TIME, RUNTIMES, TENSORRT
 from surgeon.running.copies import allow_copies
@@ -96,6 +97,7 @@ class Commands(click.Group):
         code: Any = 0
         try:
             end_in_order()
+            watch()
             super().main(args, *rest, **named)
         except SystemExit as end:
             code = end.code
@@ -182,7 +184,7 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(source: str, **named: Any) -> Any:
         try:
             return command(source, **named)
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError, RuntimeError):  # the last where a child stumbles
             from surgeon.file.model import Model
 
             for path in filter(None, (source, named.get("second"))):

@@ -10,8 +10,9 @@ import onnx
 
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Diagnostics
+from surgeon.errors import GraphError
 from surgeon.listing import first_of
-from surgeon.ops.walking import label_of, nodes_of
+from surgeon.ops.walking import label_of, nodes_of, require_finite_calls
 from surgeon.shapes.facts import Facts
 from surgeon.validity.faults import Fault, Within, faults_of
 
@@ -49,6 +50,16 @@ def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
             reason = f"nodes{where} stand before those whose outputs they read, which onnx.checker refuses"
             helps = ["sort them: gs.import_onnx(model).toposort()"]
             found.add("model", "", reason, helps=helps, stops=False)
+
+
+def check_calls(model: onnx.ModelProto, found: Diagnostics) -> bool:
+    """Note local functions that no runtime can inline.  Returns whether there are none."""
+    try:
+        require_finite_calls(model)
+    except GraphError as error:
+        found.add("model", "", str(error).rstrip("."))
+        return False
+    return True
 
 
 def check_ends(

@@ -1,10 +1,11 @@
 """Arithmetic on sizes that is constant, computed: what `surgeon.searches.folding` finds of it, in a draft."""
 
 import onnx
-from onnx import NodeProto, numpy_helper
+from onnx import NodeProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.pruning import remove
+from surgeon.file.values import encode
 from surgeon.indexing.scope import Scope
 from surgeon.searches.folding import GROWTH, MOST, Folding
 
@@ -31,7 +32,7 @@ def _fold_scope(draft: ModelDraft, scope: Scope) -> int:
     for node, outputs in folding.places(GROWTH)[0]:
         if folding.of_sizes.isdisjoint(outputs) or len(node.outputs) != 1:
             continue
-        tensor = numpy_helper.from_array(folding.values[outputs[0]])
+        tensor = encode(folding.values[outputs[0]])
         made[node.origin] = onnx.helper.make_node("Constant", [], [outputs[0]], name=node.name, value=tensor)
         idle.update(item.origin for item in folding.below(node))
     for place in sorted(idle - made.keys(), reverse=True):

@@ -8,13 +8,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from surgeon.commands import command
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
 from surgeon.editing.pruning import keep
 from surgeon.errors import UsageError
+from surgeon.file.values import encode
 from surgeon.inputs.dims import input_dims
 from surgeon.ops.attributes import dtype_name
 
@@ -60,7 +61,7 @@ class Hold(Edit):
         draft.claim.make(source, (), lambda: values)
         draft.claim.by_structure = False
         keep(draft.graph.input, lambda _, value: value.name != self.name)
-        draft.store(numpy_helper.from_array(values, self.name))
+        draft.store(encode(values, self.name))
         draft.changed()
         return (f"input {self.name!r} is held at {self.value}",)
 

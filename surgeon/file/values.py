@@ -113,6 +113,14 @@ def decode_raw(tensor: onnx.TensorProto, data: bytes | mmap, start: int = 0, end
     return _shape(tensor, np.frombuffer(data, dtype, size // dtype.itemsize, start))
 
 
+def encode(array: Array, name: str = "") -> onnx.TensorProto:
+    """A tensor that holds the values of an array itself: the inverse of `decode`, also for strings of any bytes."""
+    if array.dtype != object:
+        return onnx.numpy_helper.from_array(array, name)
+    words = (item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogateescape") for item in array.flat)
+    return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=words)
+
+
 def densify(values: Array, indices: Array, dims: tuple[int, ...], name: str) -> Array:
     """A dense array of shape `dims` from the `[nnz]` values of a sparse tensor.
 

@@ -12,7 +12,7 @@ import onnx
 from onnx import AttributeProto, helper
 
 from surgeon.file.model import Model
-from surgeon.file.values import Array
+from surgeon.file.values import Array, decode
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import COPYING
 
@@ -375,7 +375,7 @@ def _number_of(node: Node) -> Array | None:
     item = node.attribute("value")
     if item is not None and item.ref_attr_name:
         return None
-    return np.zeros((), np.float32) if item is None else np.asarray(onnx.numpy_helper.to_array(item.t)).reshape(())
+    return np.zeros((), np.float32) if item is None else np.asarray(decode(item.t)).reshape(())
 
 
 _ONE = {"Sqrt": np.sqrt, "Neg": np.negative, "Reciprocal": np.reciprocal, "Exp": np.exp, "Log": np.log, "Abs": np.abs}

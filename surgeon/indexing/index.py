@@ -23,7 +23,7 @@ from surgeon.ops.attributes import DTYPES
 from surgeon.ops.records import RETYPING
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import all_nodes, called_by, circle, imports_of, key_of
+from surgeon.ops.walking import circle, imports_of, key_of, require_finite_calls
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
@@ -85,11 +85,7 @@ def _require_functions(model: ModelProto) -> None:
         raise GraphError(f"The local function {domain}::{name} is there twice; {_MEND}")
     for label, function in zip(labels, functions.values(), strict=True):
         _require_imports(f"The local function {label}", function.opset_import)
-    calls = {key: set(map(called_by, all_nodes(function.node))) for key, function in functions.items()}
-    around = circle({key: called & functions.keys() for key, called in calls.items()})
-    if around:
-        domain, name, _ = around[0]
-        raise GraphError(f"The local function {domain}::{name} calls itself, which ONNX forbids; {_MEND}")
+    require_finite_calls(model)
 
 
 class Index:

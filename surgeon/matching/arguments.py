@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
 import numpy as np
+import numpy.typing as npt
 
 from surgeon.indexing.scope import Node, qualified
 from surgeon.matching.captures import bind_nothing, bind_number, is_held
 from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
-from surgeon.ops.attributes import AT_REST
+from surgeon.ops.attributes import AT_REST, array_of
 from surgeon.ops.records import BROADCASTING, COMMUTATIVE, record
 from surgeon.ops.schemas import moved, schema
 
@@ -245,6 +246,9 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
     """Whether two attribute values say the same; axes are compared modulo the rank."""
     if found is None or wanted is None:
         return found is wanted
+    array, other = array_of(found), array_of(wanted)
+    if array is not None or other is not None:
+        return array is not None and other is not None and _same_tensor(array, other)
     if type(found) is type(wanted) and found == wanted:
         return True
     if isinstance(wanted, (bool, int, float)) and isinstance(found, list) and len(found) == 1:
@@ -260,6 +264,12 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
             return found.shape == wanted.shape and close(found, wanted, None, 0.0)
         return found.shape == wanted.shape and bool(np.all(found == wanted))
     return bool(found == wanted)
+
+
+def _same_tensor(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    """Whether two tensor attributes hold the same; their dtypes count, as that of an op's result may depend on it."""
+    is_alike = one.dtype == other.dtype and one.shape == other.shape
+    return is_alike and bool(np.all((one == other) | ((one != one) & (other != other))))
 
 
 def _same_axes(state: State, node: Node, name: str, wanted: Value | None) -> bool:

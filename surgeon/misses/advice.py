@@ -5,11 +5,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy.typing as npt
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from surgeon.graph import DOMAINS
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.state import State
+from surgeon.ops.attributes import attribute_proto, value_text
 from surgeon.ops.schemas import schema
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.inference import keeps_its_kind
@@ -54,9 +55,10 @@ def other_attribute(state: State, node: Node, name: str, value: Any) -> str:
         return ""
     with suppress(TypeError, ValueError):  # of another kind: nobody's op, or no value of this one's
         kind = spec.type if spec is not None else None
-        made = None if value is None else helper.make_attribute(name, value, attr_type=kind)
+        made = None if value is None else attribute_proto(name, value, kind)
         if keeps_its_kind(shapes_of(state.index).site(node), {name: made}, {}):
-            return f"remove {name} from {node.label}" if value is None else f"set {name} of {node.label} to {value}"
+            change = f"set {name} of {node.label} to {value_text(value)}"
+            return f"remove {name} from {node.label}" if value is None else change
     return ""
 
 

@@ -15,6 +15,7 @@ from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, V
 from surgeon.matching.state import State, plain
 from surgeon.misses.advice import fewer_uses, other_attribute, other_domain, other_value
 from surgeon.misses.findings import Finding, Kind
+from surgeon.ops.attributes import value_text
 from surgeon.ops.schemas import schema
 
 FLOAT32 = float(np.finfo(np.float32).eps)
@@ -118,7 +119,8 @@ def other_parameter(state: State, node: Node, name: str, wanted: Any, found: Any
     if wanted is None:
         told = f"{name} is an attribute at this opset, wanted a tensor"
         return Finding("operand", f"{name} as a tensor", "an attribute", f"at {node.label!r}", told)
-    return _of(node, "attribute", f"{name} = {wanted}", str(found), change=other_attribute(state, node, name, wanted))
+    change = other_attribute(state, node, name, wanted)
+    return _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)
 
 
 def referred(node: Node, name: str) -> Finding:
@@ -137,7 +139,7 @@ def different(state: State, operation: Operation, node: Node, found: Difference,
         return another_number(name, wanted, value, reader)
     if how == "value":
         return other_parameter(state, node, name, wanted, value)
-    text = f"reference {value.ref_attr_name}" if value.ref_attr_name else str(plain(value))[:60]
+    text = f"reference {value.ref_attr_name}" if value.ref_attr_name else value_text(plain(value))[:60]
     told = f"{label_of(operation)} at {node.label!r} has {name} = {text}, which is not the default"
     change = "" if value.ref_attr_name else other_attribute(state, node, name, None)
     return _of(node, "attribute", f"{name} at its default", text, told, change)
@@ -154,7 +156,7 @@ def another(state: State, key: str, held: Any, name: str, reader: str) -> Findin
 def another_number(key: str, held: Any, number: Any, reader: str) -> Finding:
     """A name stands for another number already."""
     wanted = held[0] if isinstance(held, tuple) and len(held) == 1 else held
-    return Finding("value", f"{key!r} to be {wanted} again", str(number), at=reader)
+    return Finding("value", f"{key!r} to be {value_text(wanted)} again", value_text(number), at=reader)
 
 
 def no_constant(state: State, key: str, name: str, reader: str) -> Finding:

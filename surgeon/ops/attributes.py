@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import AttributeProto, TensorProto
+from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.errors import RuleError
 from surgeon.ops.schema_tables import AttributeSpec
@@ -61,6 +61,7 @@ _ELEMENT: Mapping[int, int] = MappingProxyType(
     }
 )
 
+_MOST_SHOWN = 8  # elements of a tensor in a message
 _PROTOS = (onnx.TensorProto, onnx.GraphProto, onnx.SparseTensorProto, onnx.TypeProto)
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, np.ndarray, np.generic, np.dtype, type, *_PROTOS)
 
@@ -133,6 +134,37 @@ def coerce(op: str, spec: AttributeSpec, value: Any) -> Any:
     elif not isinstance(value, (list, tuple)):
         value = [value]
     return [_one(op, spec, element, one) if isinstance(one, _PLAIN) else one for one in value]
+
+
+def attribute_proto(name: str, value: Any, kind: int | None) -> AttributeProto:
+    """An attribute of a Python value; an array becomes a tensor.  kind: its `AttributeProto.AttributeType`, if known.
+
+    Raises TypeError or ValueError for a value that no attribute, or none of this kind, can hold.
+    """
+    if isinstance(value, (list, tuple)) and any(isinstance(item, np.ndarray) for item in value):
+        value = [numpy_helper.from_array(item) if isinstance(item, np.ndarray) else item for item in value]
+    elif isinstance(value, np.ndarray):
+        value = numpy_helper.from_array(value)
+    try:
+        return onnx.helper.make_attribute(name, value, attr_type=kind)
+    except AssertionError as error:  # onnx's own word for a value of another kind
+        raise TypeError(f"{value!r} is not of the attribute's type") from error
+
+
+def array_of(value: Any) -> npt.NDArray[Any] | None:
+    """The array of a tensor attribute, which is given as a TensorProto or an array; None for any other value."""
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    return value if isinstance(value, np.ndarray) else None
+
+
+def value_text(value: Any) -> str:
+    """An attribute's value as messages show it: a tensor by dtype, shape and, where they are few, its elements."""
+    array = array_of(value)
+    if array is None:
+        return str(value)
+    kind = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+    return f"{array.tolist()} ({kind})" if array.size <= _MOST_SHOWN else f"a tensor {kind}"
 
 
 def _one(op: str, spec: AttributeSpec, kind: int, value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto
 
+from surgeon.errors import GraphError
 from surgeon.ops.schema_tables import plain_domain
 
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
@@ -16,6 +17,8 @@ GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 Key = tuple[str, str, str]
 """What a local function, and a call of it, go by: domain, name and overload."""
 T = TypeVar("T", bound=Hashable)
+MOST_EXPANDED = 1 << 20
+"""The nodes that a model may have once all calls of local functions are inlined: more than any exporter writes."""
 
 
 def bytes_but(message: AttributeProto | NodeProto | TensorProto, *fields: str) -> bytes:
@@ -127,6 +130,39 @@ def circle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
     except CycleError as error:
         return list(reversed(error.args[1][1:]))
     return ()
+
+
+def expanded_sizes(functions: Mapping[Key, FunctionProto]) -> dict[Key, int]:
+    """The nodes that one call of each function comes to once all calls are inlined.  No function may call itself."""
+    called = {key: [called_by(node) for node in all_nodes(one.node)] for key, one in functions.items()}
+    sizes: dict[Key, int] = {}
+    for key in TopologicalSorter({key: functions.keys() & keys for key, keys in called.items()}).static_order():
+        sizes[key] = sum(sizes.get(inner, 1) for inner in called[key])
+    return sizes
+
+
+def require_finite_calls(model: ModelProto) -> None:
+    """Raise GraphError where local functions call themselves, or one another so often that no runtime can inline them.
+
+    Runtimes inline all calls before they run anything, so a file of forty functions can stand for 2^40 nodes.
+    """
+    functions = {key_of(function): function for function in model.functions}
+    calls = {key: set(map(called_by, all_nodes(function.node))) for key, function in functions.items()}
+    around = circle({key: called & functions.keys() for key, called in calls.items()})
+    if around:
+        domain, name, _ = around[0]
+        raise GraphError(
+            f"The local function {domain}::{name} calls itself, which ONNX forbids; mend the model or export it again."
+        )
+    sizes = expanded_sizes(functions)
+    total = sum(sizes.get(called_by(node), 1) for node in all_nodes(model.graph.node)) if sizes else 0
+    if total > MOST_EXPANDED:
+        domain, name, _ = max(sizes, key=sizes.__getitem__)
+        raise GraphError(
+            f"With its local functions inlined the model has {total:,} nodes, more than the {MOST_EXPANDED:,} that "
+            f"surgeon supports: {domain}::{name} and the functions that it calls call one another many times over. "
+            "Export it without functions, or call them less often."
+        )
 
 
 def holds_half(model: ModelProto) -> bool:

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from surgeon.errors import Refused, RuleError
 from surgeon.graph import fitted
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+from surgeon.ops.attributes import attribute_proto
 from surgeon.ops.binding import missing
 from surgeon.ops.schemas import AttributeSpec, Schema, bind, schema
 from surgeon.ruleproof.crashing import windows_misfit
@@ -242,9 +243,8 @@ class _Assembly:
         for name, value in node.attributes.items():
             spec = node.known.attributes.get(name) if node.known is not None else None
             if value is not None:
-                value = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
                 try:
-                    made.attribute.append(helper.make_attribute(name, value, attr_type=spec.type if spec else None))
+                    made.attribute.append(attribute_proto(name, value, spec.type if spec else None))
                 except (TypeError, ValueError) as error:
                     raise NoInstance(f"{value!r} is no value for attribute {name} of {node.op}") from error
         return made

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.errors import Refusal, RuleError, require
 from surgeon.file.model import Model
+from surgeon.file.values import decode
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
 from surgeon.ops.node_check import check_node
@@ -166,7 +167,7 @@ def _number(node: NodeProto) -> np.ndarray:
     """What such a node holds, in the dtype that it gives it (ONNX spec, Constant-13)."""
     item = node.attribute[0]
     if item.name == "value":
-        return numpy_helper.to_array(item.t)
+        return decode(item.t)
     return np.asarray(helper.get_attribute_value(item), np.float32 if "float" in item.name else np.int64)
 
 

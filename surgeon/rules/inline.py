@@ -4,7 +4,6 @@ They run before all other rules.  A function that nobody calls any more afterwar
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from graphlib import TopologicalSorter
 from itertools import compress
 from typing import Any
 
@@ -20,7 +19,7 @@ from surgeon.matching.match import Match
 from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.node_check import check_node
-from surgeon.ops.walking import Key, all_nodes, called_by, imports_of, key_of
+from surgeon.ops.walking import Key, all_nodes, called_by, expanded_sizes, imports_of, key_of
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
 from surgeon.splicing.tables import drop, import_domain
@@ -49,15 +48,13 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
 
 def _require_few(functions: Mapping[Key, FunctionProto | None]) -> None:
     """Refuse functions of which a call comes to too many nodes.  None calls itself: such models are refused before."""
-    called = {key: [called_by(node) for node in all_nodes(one.node)] for key, one in functions.items() if one}
-    most, found = MOST + sum(map(len, called.values())), dict[Key, int]()
-    for key in TopologicalSorter(called).static_order():
-        found[key] = sum(map(found.__getitem__, called[key])) if key in called else 1
-        if found[key] > most:
-            name = qualified(*key[:2])
+    there = {key: one for key, one in functions.items() if one}
+    most = MOST + sum(1 for one in there.values() for _ in all_nodes(one.node))
+    for key, size in expanded_sizes(there).items():
+        if size > most:
             raise UsageError(
-                f"Written out, a call of {name} comes to {found[key]:,} nodes, as its functions call one another many "
-                "times over: name fewer functions to inline."
+                f"Inlined, a call of {qualified(*key[:2])} comes to {size:,} nodes, because its functions call one "
+                "another many times over: name fewer functions to inline."
             )
 
 

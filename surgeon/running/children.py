@@ -25,6 +25,7 @@ from surgeon.errors import ModelFileError, UsageError
 from surgeon.running.child import KEPT, NOTES
 from surgeon.running.copies import ONE_THREAD, Copy, may_copy
 from surgeon.running.pipes import read, write
+from surgeon.running.processes import kill_descendants
 
 GUARD, LEAST_CLOCK = 6.0, 5.0
 """A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
@@ -212,6 +213,7 @@ class Child:
     def kill(self) -> None:
         """End it at once, also while another thread reads from it."""
         self._late.set()
+        kill_descendants(self.popen.pid)
         self.popen.kill()
 
     def _write(self, header: dict[str, Any], arrays: list[Any]) -> None:

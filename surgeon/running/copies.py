@@ -96,6 +96,7 @@ def _work(requests: int, told: int, shared: Sequence[int]) -> NoReturn:
         os.dup2(told, 1)
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 2)
+        signal.set_wakeup_fd(-1)  # the pipe to the program's watchdog is not a copy's
         _close_all_but(shared)
         for name in ("SIGTERM", "SIGHUP"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)

@@ -20,6 +20,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
 from surgeon.errors import GraphError
+from surgeon.file.values import decode
 from surgeon.ops.schema_tables import Schema, schema
 from surgeon.ops.walking import graphs_of, label_of
 from surgeon.running.arithmetic import USUAL
@@ -234,7 +235,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, TensorProto):
-        return onnx.numpy_helper.to_array(value)
+        return decode(value)
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 

@@ -10,6 +10,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
+from surgeon.file.values import decode
 from surgeon.implementations import Implementation, available
 from surgeon.ops.schema_tables import schema
 from surgeon.ops.walking import all_nodes, free_names, graphs_of, nodes_of
@@ -282,6 +283,6 @@ class Stepwise:
             return values[name]
         if name in self._constants:
             if name not in self._values:
-                self._values[name] = onnx.numpy_helper.to_array(self._constants[name])
+                self._values[name] = decode(self._constants[name])
             return self._values[name]
         raise SessionError(f"Nothing makes the tensor '{name}': correct the graph.")

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 
+from surgeon.file.values import encode
 from surgeon.indexing.equality import DEPTH
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope
@@ -110,7 +111,7 @@ class Cut:
             array = self.origin.index.constants.array(self.region.scope, name)
             if array is not None:
                 self.instead[name] = self._fresh(name)
-                self.constants[self.instead[name]] = numpy_helper.from_array(array)
+                self.constants[self.instead[name]] = encode(array)
             elif not self._repeat(scope, name):
                 raise CannotCut(f"{name!r}, which is read now, is computed from what is taken out")
 
@@ -155,7 +156,7 @@ class Cut:
             array = self.origin.constants.array(self.origin.scope(leaf.scope), leaf.tensor)
             if array is not None:
                 del self.leaves[key]
-                self.constants[leaf.name] = numpy_helper.from_array(array)
+                self.constants[leaf.name] = encode(array)
                 self.reads_weights = True
 
     def sizes(self, name: str) -> Sequence[Size]:
@@ -335,7 +336,7 @@ class Cut:
         if array is None:
             return False
         self.reads_weights = self.reads_weights or size > SMALL
-        self.constants[self._names[key]] = numpy_helper.from_array(array)
+        self.constants[self._names[key]] = encode(array)
         return True
 
     def _fresh(self, stem: str) -> str:

@@ -12,8 +12,9 @@ from hashlib import blake2b
 from math import prod
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto
 
+from surgeon.file.values import decode
 from surgeon.inputs.decisions import edges_of, scopes_of
 from surgeon.ops.attributes import AT_REST
 from surgeon.ops.records import likened, likened_node
@@ -103,7 +104,7 @@ class _Form:
     def tensor(self, tensor: TensorProto) -> str:
         """A constant: floats that are many by their dims and what they may hide, anything else by its numbers."""
         dims = self._kernel(tuple(tensor.dims))
-        array = numpy_helper.to_array(tensor)
+        array = decode(tensor)
         if tensor.data_type in FLOATS and prod(tensor.dims) > MOST_TOLD:
             return repr((tensor.data_type, dims, *_kinds(array)))
         if tensor.data_type in FLOATS:

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
-from onnx import AttributeProto, NodeProto, helper, numpy_helper
+from onnx import AttributeProto, NodeProto, helper
 
 from surgeon.errors import Refused, RuleError, require
 from surgeon.file.records import kind_record
+from surgeon.file.values import encode
 from surgeon.graph import Absent, Graph, Inner, Number, Untold
 from surgeon.indexing.scope import qualified
 from surgeon.listing import counted
 from surgeon.matching.asking import parameters_of
 from surgeon.matching.match import Match
 from surgeon.matching.records import record_of
+from surgeon.ops.attributes import attribute_proto
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import GRAPHS, called_by, key_of
 
@@ -96,7 +98,7 @@ class FixedTensor:
 
     def proto(self, name: str) -> onnx.TensorProto:
         """The constant as a named TensorProto."""
-        return numpy_helper.from_array(np.ascontiguousarray(self.values).reshape(self.values.shape), name)
+        return encode(np.ascontiguousarray(self.values).reshape(self.values.shape), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,11 +366,9 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
         if isinstance(value, AttributeReference):
             yield value.proto(name)
             continue
-        if isinstance(value, np.ndarray):
-            value = numpy_helper.from_array(value)
         require(value is not None, f"attribute {name} of {op} has no value")
         try:
-            made = helper.make_attribute(name, value, attr_type=spec.type if spec is not None else None)
+            made = attribute_proto(name, value, spec.type if spec is not None else None)
         except (TypeError, ValueError) as error:
             raise RuleError(
                 f"attribute {name} of {op} would be {value!r}, which no attribute can hold; give a number, a text, an "
