@@ -58,6 +58,8 @@ def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
     require(isinstance(heads, int) and isinstance(groups, int), "the number of heads is unknown")
     parts = read(g, m, heads, groups, dtype) if m.weights is None else projected(g, m, heads, dtype)
     (q, size), (k, _), (v, columns) = parts
+    if m.past_key is not None:
+        k, v = (g.concat(g.in_dtype(past, dtype), x, axis=2) for past, x in ((m.past_key, k), (m.past_value, v)))
     scale = numbers.get("scale", 0.0)
     if "scale" not in numbers or (scale == 0 and not is_standard):  # for ONNX Runtime's own, 0 is no scale
         scale = size**-0.5
@@ -87,8 +89,23 @@ def projected(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, 
     return [(g.split_heads(x, heads, size // heads), size // heads) for x in parts]
 
 
+def packed(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
+    """Those that MultiHeadAttention reads beside each other: [batch, rows, heads, 3, columns], or keys and values."""
+    whole = m.q if m.k is None else m.k
+    count = 3 if m.k is None else 2
+    require(m.v is None and m.shifts is None and whole.rank == 5, "queries, keys or values are put together otherwise")
+    size = whole.shape[4]
+    require(isinstance(size, int), "the size of the heads is unknown")
+    apart = g.split(g.in_dtype(whole, dtype), [1] * count, axis=3, outputs=count)
+    parts = [g.heads_first(g.squeeze(x, [3])) for x in apart]
+    own = [] if m.k is None else [g.split_heads(g.in_dtype(m.q, dtype), heads, size)]
+    return [(x, size) for x in (*own, *parts)]
+
+
 def read(g: Graph, m: Whole, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
     """Queries, keys and values of any other op, as heads, with their numbers of columns."""
+    if m.k is None or m.k.rank == 5:
+        return packed(g, m, heads, dtype)
     require_told(m)
     sides = [x.shape[1::2] if x.rank == 4 else x.shape[2:] for x in (m.q, m.k, m.v)]
     require(all(isinstance(size, int) for side in sides for size in side), "the size of the heads is unknown")

@@ -17,17 +17,24 @@ def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:
     return g.joined_heads(made, found.heads * found.columns) if found.is_joined else made
 
 
-def as_onnx(g: Graph, m: Whole) -> Tensor:
+def with_present(g: Graph, m: Whole, made: Tensor, found: Said) -> list[Tensor]:
+    """The result as the node gave it, and the keys and values with the past, where it gave those too."""
+    whole = [as_given(g, made, found), found.k, found.v][: m.output_count]
+    return [g.in_dtype(x, m.q.dtype) for x in whole]
+
+
+def as_onnx(g: Graph, m: Whole) -> list[Tensor]:
     """The same as Attention."""
+    require(m.past_key is None or not m.is_causal, "with a past, is_causal would count rows from its end")
     found = said(g, m)
     mask = found.bias
     if mask is not None and not found.is_condition:
         mask = seen(g, mask, found.dtype, has_nan=m.bias is not None and not shows_rows(m.bias, LOWEST))
     numbers: dict[str, Any] = {"softcap": found.cap or None, "is_causal": int(found.is_causal) or None}
-    return as_given(g, g.attention(found.q, found.k, found.v, mask, scale=found.scale, **numbers), found)
+    return with_present(g, m, g.attention(found.q, found.k, found.v, mask, scale=found.scale, **numbers), found)
 
 
-def in_parts(g: Graph, m: Whole) -> Tensor:
+def in_parts(g: Graph, m: Whole) -> list[Tensor]:
     """The same in primitives.  A row of ONNX's Attention that is all hidden is zero."""
     found = said(g, m, is_wide=True)
     copies = found.heads // found.groups
@@ -45,10 +52,10 @@ def in_parts(g: Graph, m: Whole) -> Tensor:
         scores = g.where(found.bias, scores, never) if found.is_condition else g.add(scores, found.bias)
     if found.is_causal:
         sides = [g.size_of(x, 2) for x in (found.q, found.k)]
-        below = g.trilu(g.spread(g.literal(np.ones(1, np.bool_)), sides), upper=0)
+        before = None if m.past_key is None else g.squeeze(g.size_of(m.past_key, 2), [0])
+        below = g.trilu(g.spread(g.literal(np.ones(1, np.bool_)), sides), before, upper=0)
         scores = g.where(below, scores, never)
     weights = g.softmax(scores, axis=-1)
     if m.standard is not None and (found.bias is not None or found.is_causal):
         weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
-    made = g.matmul(weights, values)
-    return as_given(g, g.in_dtype(made, m.q.dtype), found)
+    return with_present(g, m, g.matmul(weights, values), found)

@@ -40,13 +40,18 @@ def padding_of(g: Graph, m: Whole, dtype: Any) -> Tensor | None:
         return None
     require(index.rank in (1, 2), "the shape of the padding mask is unknown")
     rows, columns = (g.size_of(x, x.rank - 2) for x in (queries, keys))
+    count = keys.shape[-2]
+    if m.past_key is not None:
+        require(m.past_key.shape is not None, "the shape of the past is unknown")
+        columns, count = g.add(g.size_of(m.past_key, 2), columns), m.past_key.shape[2] + count
     if index.rank == 1:
         require(index.shape == queries.shape[:1], "the padding mask tells more than how many keys count")
         last = g.squeeze(g.cast(columns, to="int32"), [0])
         counts = g.less(g.range(np.int32(0), last, np.int32(1)), g.unsqueeze(index, [1]))
     else:
-        whole = (queries.shape[0], keys.shape[-2])
-        require(index.shape == whole, "the padding mask has other axes than batch and keys")
+        batch, own = index.shape
+        is_whole = own == count or (m.past_key is not None and own != keys.shape[-2] and not isinstance(own, int))
+        require(batch == queries.shape[0] and is_whole, "the padding mask has other axes than batch and keys")
         counts = g.cast(index, to="bool")
     low = np.array(m.attributes.get("mask_filter_value", FILTER), dtype)
     bias = g.unsqueeze(g.where(counts, np.zeros((), dtype), low), [1, 2])

@@ -77,6 +77,19 @@ def without_mask(g: Graph, m: Whole, is_causal: bool = False) -> Any:
     return multi_head(g, m, **({"unidirectional": 1} if is_causal else {}))[: m.output_count]
 
 
+def behind_past(g: Graph, m: Whole) -> Any:
+    """MultiHeadAttention with a past, and the keys and values that the next step starts with."""
+    return g.ms_multi_head_attention(
+        *(m.q, m.k, m.v, m.shifts, m.index, m.bias, m.past_key, m.past_value), **m.attributes, outputs=3
+    )
+
+
+def behind_past_alone(g: Graph, m: Whole) -> Tensor:
+    """The same of which nothing else is read."""
+    made: Tensor = behind_past(g, m)[0]
+    return made
+
+
 def of_runtime(g: Graph, m: Whole) -> Any:
     """An op of ONNX Runtime's without a past, GroupQueryAttention over all rows of the keys."""
     last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)

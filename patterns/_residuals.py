@@ -5,15 +5,23 @@ from typing import Any
 from surgeon import Captures, Constant, Graph, Tensor, require
 
 
-class Residual(Captures):
+class Summed(Captures):
     """Two tensors and a bias that are added up, and what the norm of their sum is told: of RMSNorm no beta."""
 
     x: Tensor
     skip: Tensor
+    bias: Tensor | Any = None
+    gamma: Tensor
+    beta: Tensor | Any = None
+    epsilon: float
+
+
+class Residual(Summed):
+    """The same before it is fused into one node."""
+
     bias: Constant | Any = None
     gamma: Constant
     beta: Constant | Any = None
-    epsilon: float
 
 
 def residual(g: Graph, m: Residual) -> Tensor:
@@ -21,9 +29,9 @@ def residual(g: Graph, m: Residual) -> Tensor:
     return g.any_of(g.add(m.x, m.bias, m.skip), g.add(m.x, m.skip))
 
 
-def summed(g: Graph, m: Residual) -> Tensor:
-    """x + bias + skip, in which the bias may be left out."""
-    return g.add(m.x, m.skip) if m.bias is None else g.add(m.x, m.bias, m.skip)
+def summed(g: Graph, m: Summed) -> Tensor:
+    """x + skip + bias, in which the bias may be left out: in the kernel's order, as the first two may cancel."""
+    return g.add(m.x, m.skip) if m.bias is None else g.add(m.x, m.skip, m.bias)
 
 
 def is_a_residual(m: Residual) -> None:

@@ -92,14 +92,19 @@ def as_onnx(g: Graph, m: Turning) -> Tensor:
 def in_parts(g: Graph, m: Turning) -> Tensor:
     """The same in primitives."""
     heads, size, part = sizes_of(m)
-    x, is_pairs = m.x, m.attributes.get("interleaved", 0)
-    axes = [1 if x.rank == 4 else 2, *([4] if is_pairs else [])]
-    cos, sin = (g.unsqueeze(rows, axes) for rows in rows_of(g, m))
+    x = m.x
+    rows = [g.unsqueeze(row, [1 if x.rank == 4 else 2]) for row in rows_of(g, m)]
     whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
-    turned, rest = (whole, None) if part == size else g.split(whole, [part, size - part], axis=-1, outputs=2)
+    made = turned_heads(g, whole, rows, size, part, is_pairs=bool(m.attributes.get("interleaved", 0)))
+    return made if x.rank == 4 else g.reshape(made, [0, 0, heads * size])
+
+
+def turned_heads(g: Graph, x: Tensor, rows: list[Tensor], size: int, part: int, *, is_pairs: bool) -> Tensor:
+    """Heads of so many columns, of which so many are turned.  rows: of the two tables, with an axis for each of x."""
+    cos, sin = (g.unsqueeze(row, [4]) for row in rows) if is_pairs else rows
+    turned, rest = (x, None) if part == size else g.split(x, [part, size - part], axis=-1, outputs=2)
     first, second = g.cut(g.reshape(turned, [0, 0, 0, part // 2, 2]) if is_pairs else turned, 2, -1)
     parts = [g.sub(g.mul(first, cos), g.mul(second, sin)), g.add(g.mul(second, cos), g.mul(first, sin))]
     made = g.concat(*parts, axis=-1)
     made = g.reshape(made, [0, 0, 0, part]) if is_pairs else made
-    made = made if rest is None else g.concat(made, rest, axis=-1)
-    return made if x.rank == 4 else g.reshape(made, [0, 0, heads * size])
+    return made if rest is None else g.concat(made, rest, axis=-1)

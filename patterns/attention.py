@@ -1,13 +1,13 @@
 """Attention (Vaswani et al., arXiv:1706.03762): softmax(scale · q·kᵀ + mask)·v, for several heads."""
 
-from typing import cast
+from typing import Any, cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from ._attention import DIFFERS, fused, has_heads
 from ._attention_written import as_onnx, in_parts
 from ._conditions import chosen
 from ._masks import LOWEST, hides_more
-from ._nodes import Whole, of_onnx, of_runtime
+from ._nodes import Whole, behind_past, behind_past_alone, of_onnx, of_runtime
 from ._scores import Core, masked, scores, weighted
 from ._standard import standard
 
@@ -19,14 +19,17 @@ def core(g: Graph, m: Core) -> Tensor:
     return weighted(g, m, masked(g, m, m.kt), m.v)
 
 
-@rule(patterns=[core], conditions=[has_heads], differs=DIFFERS, form_patterns=[of_runtime])
+NODES = [of_runtime, behind_past_alone, behind_past]
+
+
+@rule(patterns=[core], conditions=[has_heads], differs=DIFFERS, form_patterns=NODES)
 def attention(g: Graph, m: Captures) -> Tensor:
     """Fuse the core of an attention into MultiHeadAttention, or Attention from opset 23 on.
 
     What: softmax(scale · q·kᵀ + mask)·v for q, k, v of [batch, heads, rows, columns].  The scale may stand on q, on k,
     on both or on the product, and the scores may be capped.  Around the node stand the transposes and reshapes that
     its layout wants; the group `cleanup` lets them cancel with what splits and joins heads.  For target onnx, the ops
-    of ONNX Runtime without a past become Attention too, its Attention with the projections in it among them; for target
+    of ONNX Runtime become Attention too, its Attention with the projections in it among them; for target
     decomposed, all of these become primitives.
     Numerics: rounding only, for finite numbers; primitives compute half precision in float32.
     TensorRT: Attention is its attention layer, which NVIDIA recommends over primitives; q and k come to it times the
@@ -37,12 +40,12 @@ def attention(g: Graph, m: Captures) -> Tensor:
 
 
 @attention.on("onnx", opset=23, patterns=[of_onnx])
-def _(g: Graph, m: Captures) -> Tensor:
+def _(g: Graph, m: Captures) -> Any:
     return standard(g, m) if isinstance(m, Core) else as_onnx(g, cast(Whole, m))
 
 
 @attention.on("decomposed")
-def _(g: Graph, m: Captures) -> Tensor:
+def _(g: Graph, m: Captures) -> Any:
     require(not isinstance(m, Core), "it is in parts already")
     return in_parts(g, cast(Whole, m))
 

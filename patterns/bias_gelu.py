@@ -18,11 +18,21 @@ def bias_is_a_vector(x: Tensor, bias: Constant) -> None:
     require(x.rank is not None, "the rank of x is unknown, so the bias may not run along its last axis")
 
 
-@rule(patterns=[biased], conditions=[bias_is_a_vector])
+def node(g: Graph, x: Tensor, bias: Tensor) -> Tensor:
+    """com.microsoft::BiasGelu."""
+    return g.ms_bias_gelu(x, bias)
+
+
+@rule(patterns=[biased], conditions=[bias_is_a_vector], form_patterns=[node])
 def bias_gelu(g: Graph, x: Tensor, bias: Constant) -> Tensor:
     """Fuse the bias of a linear layer and the exact GELU behind it into com.microsoft::BiasGelu.
 
     What: gelu(x + bias), where bias is a vector along the last axis; the GELU may already be one node.
     Numerics: rounding only.
     """
-    return g.ms_bias_gelu(x, bias)
+    return node(g, x, bias)
+
+
+@bias_gelu.on("decomposed", conditions=[])
+def _(g: Graph, x: Tensor, bias: Tensor) -> Tensor:
+    return exact(g, g.add(x, bias))

@@ -6,20 +6,33 @@ from surgeon import Captures, Constant, Graph, Tensor, require, rule
 from ._quantized import along_columns, bias_of, zero_of
 
 
-class Product(Captures):
+class Whole(Captures):
     """A tensor, the matrix that it is multiplied with, scale and zero point of that, and a bias."""
 
     x: Tensor
+    b: Tensor
+    b_scale: Tensor
+    b_zero: Tensor | Any = None
+    bias: Tensor | None = None
+
+
+class Product(Whole):
+    """The same before it is fused into one node."""
+
     b: Constant
     b_scale: Constant
     b_zero: Constant | Any = None
-    bias: Tensor | None = None
+
+
+def product(g: Graph, m: Whole) -> Tensor:
+    """x, quantised by its own range, times a quantised matrix, in parts."""
+    a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
+    return g.mul(g.cast(g.matmul_integer(a, m.b, a_zero, m.b_zero), to=1), g.mul(a_scale, m.b_scale))
 
 
 def quantized(g: Graph, m: Product) -> Tensor:
     """x, quantised by its own range, times a quantised matrix."""
-    a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
-    return g.mul(g.cast(g.matmul_integer(a, m.b, a_zero, m.b_zero), to=1), g.mul(a_scale, m.b_scale))
+    return product(g, m)
 
 
 def with_bias(g: Graph, m: Product) -> Tensor:
@@ -33,7 +46,7 @@ def of_one_node(g: Graph, m: Product) -> Tensor:
     return g.ms_matmul_integer_to_float(a, m.b, a_scale, m.b_scale, a_zero, m.b_zero, m.bias)
 
 
-def node(g: Graph, m: Product) -> Tensor:
+def node(g: Graph, m: Whole) -> Tensor:
     """DynamicQuantizeMatMul."""
     return g.ms_dynamic_quantize_matmul(m.x, m.b, m.b_scale, m.b_zero, m.bias)
 
@@ -54,5 +67,6 @@ def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
 
 
 @dynamic_quantize_matmul.on("decomposed")
-def _(g: Graph, m: Product) -> Tensor:
-    return quantized(g, m) if m.bias is None else with_bias(g, m)
+def _(g: Graph, m: Whole) -> Tensor:
+    made = product(g, m)
+    return made if m.bias is None else g.add(made, m.bias)

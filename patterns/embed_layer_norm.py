@@ -4,6 +4,7 @@ from typing import Any
 
 from surgeon import Graph, Tensor, rule
 from ._embeddings import Embedding, as_ids, has_vectors, parts
+from ._embeddings_node import Looked, in_parts, node, node_alone, node_with_counts, node_with_sum
 
 
 def rows(g: Graph, table: Tensor, ids: Tensor) -> Tensor:
@@ -48,8 +49,9 @@ def by_count(g: Graph, m: Embedding) -> Tensor:
 
 @rule(
     patterns=[by_count, by_count_with_sum, by_ids, by_ids_with_sum],
-    conditions=[has_vectors],
     differs={"backwards": "ids that count from the end of a table are refused"},
+    conditions=[has_vectors],
+    form_patterns=[node_alone, node_with_counts, node_with_sum, node],
 )
 def embed_layer_norm(g: Graph, m: Embedding) -> object:
     """Fuse the embeddings of a transformer into com.microsoft::EmbedLayerNormalization.
@@ -72,3 +74,8 @@ def embed_layer_norm(g: Graph, m: Embedding) -> object:
         return g.ms_embed_layer_normalization(*given, *spots, **settings)
     made = g.ms_embed_layer_normalization(*given, *spots, **settings, outputs=3)
     return made[0], made[2]
+
+
+@embed_layer_norm.on("decomposed", conditions=[])
+def _(g: Graph, m: Looked) -> list[Tensor]:
+    return in_parts(g, m)

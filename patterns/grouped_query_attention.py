@@ -5,6 +5,8 @@ from typing import Any
 from surgeon import Graph, Tensor, require, rule
 from ._attention import DIFFERS
 from ._grouped import grouped, require_grouped
+from ._grouped_node import Grouped, grouped_node, grouped_node_alone
+from ._grouped_parts import grouped_in_parts
 from ._heads import MEANT, OverHeads, copied, of_copies
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
@@ -23,7 +25,7 @@ def standard_by_copies(g: Graph, m: OverHeads) -> Any:
     return g.attention(m.q, copied(g, m.k), copied(g, m.v), m.bias, **m.attributes)
 
 
-@rule(patterns=[of_copies, grouped_by_copies], differs=DIFFERS)
+@rule(patterns=[of_copies, grouped_by_copies], differs=DIFFERS, form_patterns=[grouped_node_alone, grouped_node])
 def grouped_query_attention(g: Graph, m: OverHeads) -> Tensor:
     """Let an attention share keys and values among heads instead of copying them: GroupQueryAttention.
 
@@ -33,6 +35,11 @@ def grouped_query_attention(g: Graph, m: OverHeads) -> Tensor:
     With a bias ONNX Runtime runs it on CUDA in releases from the second half of 2026 on (microsoft/onnxruntime#29525).
     """
     return without_copies(g, m, m.attributes.get("causal", 1) if "kv_num_heads" in m.attributes else 0)
+
+
+@grouped_query_attention.on("decomposed")
+def _(g: Graph, m: Grouped) -> list[Tensor]:
+    return grouped_in_parts(g, m)
 
 
 @rule(

@@ -1,7 +1,7 @@
 """A residual and the root mean square normalisation behind it."""
 
 from surgeon import Graph, Tensor, rule
-from ._residuals import Residual, is_a_residual, residual, summed
+from ._residuals import Residual, Summed, is_a_residual, residual, summed
 from .rms_norm import written_out
 
 
@@ -17,12 +17,12 @@ def alone(g: Graph, m: Residual) -> Tensor:
     return with_sum(g, m)[0]
 
 
-def node(g: Graph, m: Residual) -> Tensor:
+def node(g: Graph, m: Summed) -> Tensor:
     """com.microsoft::SkipSimplifiedLayerNormalization of which the sum is not used."""
     return g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon)
 
 
-def node_with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
+def node_with_sum(g: Graph, m: Summed) -> tuple[Tensor, Tensor]:
     """com.microsoft::SkipSimplifiedLayerNormalization and the sum that it normalised."""
     made = g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon, outputs=4)
     return made[0], made[3]
@@ -39,8 +39,8 @@ def skip_rms_norm(g: Graph, m: Residual) -> object:
     return node(g, m) if m.output_count == 1 else node_with_sum(g, m)
 
 
-@skip_rms_norm.on("decomposed")
-def _(g: Graph, m: Residual) -> object:
+@skip_rms_norm.on("decomposed", conditions=[])
+def _(g: Graph, m: Summed) -> object:
     total = summed(g, m)
     made = written_out(g, total, m.gamma, [-1], m.epsilon)
     return made if m.output_count == 1 else (made, total)

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from surgeon.rules.expansion import emit_body as emit_body
     from surgeon.rules.functions import LocalFunction as LocalFunction
     from surgeon.rules.functions import function as function
+    from surgeon.rules.lowering import lowering as lowering
     from surgeon.rules.plugin import plugin_rule as plugin_rule
     from surgeon.rules.rule import Rule as Rule
     from surgeon.rules.rule import rule as rule
@@ -142,6 +143,7 @@ _HOMES = {
     "recipes.run": ("run",),
     "rewriting.result": ("Report", "Site"),
     "rewriting.rewrite": ("find", "rewrite"),
+    "rules.lowering": ("lowering",),
     "rules.plugin": ("plugin_rule",),
     "rules.rule": ("Rule", "rule"),
     "searches": ("searches",),

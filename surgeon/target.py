@@ -109,7 +109,8 @@ class BaseTarget:
     name: as `--target` has it.  title: as sentences have it.  writes: the kinds of form it takes, best first.  runs:
     kinds it leaves as they are.  like: the target that it is the same as for a rule without a form of its own kind.
     providers: what may run it there; kernels are asked of the first, where no other is named.  ops: its own; own_word:
-    what one of them is called ("a plugin").  takes_libraries: custom ops may be brought to it.
+    what one of them is called ("a plugin").  takes_libraries: custom ops may be brought to it.  reads: whether it has
+    the op of a node; None: its kernels tell.
     """
 
     name: str
@@ -121,6 +122,7 @@ class BaseTarget:
     ops: OpSet | None = None
     own_word: str = "an op"
     takes_libraries: bool = False
+    reads: "Callable[[NodeProto], bool] | None" = None
 
     def __post_init__(self) -> None:
         """Raises UsageError for kinds of form and providers that are no tuples."""
@@ -130,6 +132,11 @@ class BaseTarget:
                 raise UsageError(f"{name} of the target {self.name!r} is {given!r}; give kinds of form, as {meant}.")
         if not isinstance(self.providers, tuple) or not all(isinstance(one, Provider) for one in self.providers):
             raise UsageError(f"providers of the target {self.name!r} are no tuple of Providers; give (one,) of one.")
+
+
+def is_standard(node: "NodeProto") -> bool:
+    """Whether a node is of a domain of ONNX itself."""
+    return not node.domain or node.domain.split(".")[:2] == ["ai", "onnx"]
 
 
 def names() -> tuple[str, ...]:

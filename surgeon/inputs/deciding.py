@@ -22,6 +22,7 @@ _DECIDING = {
             *(lookup.indices for lookup in op.lookups),
             *(() if op.axes is None else (op.axes.slot,)),
             *(() if op.below is None else op.below[:1]),
+            *(op.key_counts or ()),
             *(() if op.boxes is None else (op.boxes,)),
         )
     )

@@ -78,6 +78,7 @@ class Filler:
             "indices": lambda: self._indices(self.want.named == "position"),
             "counts": lambda: self._counts(self.want.role.flags),
             "lengths": self._lengths,
+            "keys": self._keys,
             "positions": lambda: self._positions(None),
             "compared": self._compared,
             "boxes": self._boxes,
@@ -249,6 +250,22 @@ class Filler:
         if self.values is Values.HIDDEN_ROWS:
             lengths.reshape(-1)[-1:] = 0
         return lengths
+
+    def _keys(self) -> np.ndarray:
+        """How many keys the longest sequence has, with its past, or the last one that counts of each sequence.
+
+        Where each has one new key, all sequences but the first are shorter in every other set.
+        """
+        count = self.want.role.keys[0]
+        new, past = (
+            size if isinstance(size, int) else self.sizes.get(size or "", 0) for size in (count.new, count.past)
+        )
+        if count.is_total:
+            return np.full(self.shape, new + past)
+        last = np.full(self.shape, max(new + past - 1, 0))
+        if new == 1 and self.seed % 2 and not self.tame:
+            last.reshape(-1)[1:] = self.random.integers(0, past + 1, self.shape).reshape(-1)[1:]
+        return last
 
     def _compared(self) -> np.ndarray:
         """Around what integers are mostly compared with: 0 and 1, and in every other set some below and above."""

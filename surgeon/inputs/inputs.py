@@ -165,6 +165,8 @@ def _kind(role: Role, named: str | None, dtype: np.dtype, dims: Collection[int |
         return "boxes"
     if role.limits:
         return "indices"
+    if role.keys:
+        return "keys"
     if flags & {"target", "trip", "count", "zero"}:
         return "counts"
     if mask:

@@ -41,16 +41,30 @@ class Limit(NamedTuple):
     parts: int | str | None = 1
 
 
+class KeyCount(NamedTuple):
+    """What a grouped attention is told of its keys, which come behind those of a past.
+
+    new, past: how many there are: numbers, keys of free dimensions, or None if unknown.  is_total: how many the longest
+    sequence has, else the last that counts of each.
+    """
+
+    new: int | str | None
+    past: int | str | None
+    is_total: bool
+
+
 @dataclass(slots=True)
 class Role:
     """What was seen of one input.
 
-    `limits`: of the tables it indexes.  `flags`: other meanings: mask (truth: cast to bool; bit: subtracted from one),
-    scores, condition, count, zero, target, trip, length, measured (against what is no constant), divisor, boxes,
-    overlap, lookup (of a table), beyond (what it indexes takes any number).  `words`: strings that the graph knows.
+    `limits`: of the tables it indexes.  `keys`: what it says of the keys of an attention.  `flags`: other meanings:
+    mask (truth: cast to bool; bit: subtracted from one), scores, condition, count, zero, target, trip, length, measured
+    (against what is no constant), divisor, boxes, overlap, lookup (of a table), beyond (what it indexes takes any
+    number).  `words`: strings that the graph knows.
     """
 
     limits: list[Limit] = field(default_factory=list)
+    keys: list[KeyCount] = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
     words: list[str] = field(default_factory=list)
 
@@ -101,6 +115,10 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
         table = int(depth.ravel()[0]) if depth is not None and depth.size else None
         role.limits.append(Limit(table, place.shift, place.sizes))
         role.flags.add("beyond")
+    if op.key_counts is not None and slot in op.key_counts and op.attends is not None:
+        past = node.input[op.attends.past_key or 0]
+        sizes = _table_size(scopes, place, node.input[0], 1), _table_size(scopes, place, past, 2) if past else 0
+        role.keys.append(KeyCount(*sizes, slot == op.key_counts[1]))
     if slot == op.boxes:
         role.flags.add("boxes")
         role.limits.append(Limit(_table_size(scopes, place, node.input[0], 0)))

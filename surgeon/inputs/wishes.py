@@ -65,6 +65,7 @@ class _Reader:
         readers: dict[str, Callable[[], Iterator[Wish]]] = {
             "RotaryEmbedding": self._rotary,
             "com.microsoft::RotaryEmbedding": self._rotary,
+            "com.microsoft::GroupQueryAttention": self._steps,
             "Concat": self._concat,
             "GRU": self._recurrent,
             "LSTM": self._recurrent,
@@ -181,10 +182,24 @@ class _Reader:
         mask = self._at(self.known.scores[0]) if self.known.scores else None
         if len(query) == len(key) == 4:
             yield Wish(query[3], key[3])
+        total = key[-2] + past[2] if past and len(past) == 4 else key[-2]
+        for padding in filter(None, map(self._at, self.known.mask)):
+            if len(padding) == 2:
+                yield from (Wish(padding[0], query[0]), Wish(padding[1], total))
         if mask:
-            total = key[-2] + past[2] if past and len(past) == 4 else key[-2]
             yield from alike([mask[-2:], [query[-2], total]])
             yield from alike([mask[-4:-3] if len(mask) > 3 else [], [query[0]]])
+
+    def _steps(self) -> Iterator[Wish]:
+        """One sequence, where there are several new rows behind a past; as many keys in all as these two have."""
+        query, past = self._at(0), self._at(3)
+        if not query or not past or len(past) != 4:
+            return
+        if query[1] != 1:
+            yield Wish(query[0], 1)
+        total = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[6])
+        if total is not None and total.size == 1:
+            yield Wish(total.reshape(-1)[0], query[1] + past[2])
 
     def _rotary(self) -> Iterator[Wish]:
         """Tables, or places in them, for each batch and row of [batch, head, row, column] or [batch, row, column]."""

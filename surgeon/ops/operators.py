@@ -192,8 +192,8 @@ _MICROSOFT = (
     Op("QLinearConv", product="windows", weight=3, moves_windows=True),
     Op("Attention", product="attention", mask=(3,), scores=(5,), lengths=(6,)),
     Op("MultiHeadAttention", product="attention", attends=Attends(1, 2, 6, 7), mask=(4,), scores=(5,)),
-    Op("GroupQueryAttention", product="attention", attends=Attends(1, 2, 3, 4), scores=(10,), lengths=(6,),
-       below=(5, 6), lookups=(Lookup(9, 7),)),
+    Op("GroupQueryAttention", product="attention", attends=Attends(1, 2, 3, 4), scores=(10,), key_counts=(5, 6),
+       lookups=(Lookup(9, 7),)),
     Op("RotaryEmbedding", same=True, picks=True, lookups=(Lookup(1, 2),)),
     Op("GridSample", reads_places=True),
 )  # fmt: skip

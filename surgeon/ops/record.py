@@ -110,6 +110,7 @@ class Op(NamedTuple):
         overlaps: slots of boxes of which it counts how far they overlap.
         overwrites: slots of what a kernel of ONNX Runtime writes its answer into, stored tensors too.
         lookups: indices, and what they go into.  below: slots of indices, and of the number that they stay below.
+        key_counts: slots of the last key that counts of each sequence, and of how many the longest has.
         vectors, channels, squares_at, numbers, kernels: slots of operands that usually are a vector over the last
         axis of the first input, one over its channels, a square matrix, a number, a kernel.
         per_column, bias: slots of what a product has for each column of the second factor, or one number, and of what
@@ -178,6 +179,7 @@ class Op(NamedTuple):
     overlaps: Slots = ()
     lookups: tuple[Lookup, ...] = ()
     below: tuple[int, int] | None = None
+    key_counts: tuple[int, int] | None = None
     vectors: Slots = ()
     channels: Slots = ()
     squares_at: Slots = ()

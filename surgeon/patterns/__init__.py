@@ -154,6 +154,8 @@ GROUPS = {
         "conv_scale",
         "pad_conv",
         "gemm",
+        "lowering",
+        "group_norm_node",
     ),
     "transformers": (
         "mixed_layer_norm",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from surgeon.commands import command
 from surgeon.errors import UsageError
 from surgeon.file.model import Address
 from surgeon.file.save import Written
@@ -53,7 +52,7 @@ def _named(kind: str, pattern: str, wiring: Wiring, source: Written) -> Iterator
 
 def _near(kind: str, pattern: str, wiring: Wiring) -> str:
     if kind == "rule":
-        return f"why the rule finds no place there: {command('explain', 'IN', '--rules', pattern)}"
+        return "surgeon explain says why the rule finds no place there."
     known = {node.op if kind == "op" else node.label for node in wiring.nodes()}
     return nearest(pattern, sorted(known))
 

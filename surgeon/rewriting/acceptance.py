@@ -7,7 +7,6 @@ alike, and held against the schemas.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from surgeon.commands import upgrade_to
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
@@ -90,8 +89,8 @@ class Acceptance:
             return known
         try:
             fragment = self._written(rule, plan, compiled, match)
-            if match.template is not None and self._depends_on_facts(rule, fragment):
-                self.workshop.keep((*rule.conditions, plan.form.function), compiled, match, fragment)
+            if match.template is not None and self._depends_on_facts(plan, fragment):
+                self.workshop.keep((*plan.conditions, plan.form.function), compiled, match, fragment)
             return fragment
         except Declined as declined:
             fragments = [declined.fragment]
@@ -105,12 +104,12 @@ class Acceptance:
                 raise
             return best  # nothing is lost: it could not run before either
 
-    def _depends_on_facts(self, rule: Rule, fragment: Fragment) -> bool:
+    def _depends_on_facts(self, plan: Plan, fragment: Fragment) -> bool:
         """Whether nothing but dtypes, and what a rule's functions ask, may keep a fragment from an equal site."""
         (output, *others), limits = fragment.outputs, self.limits
         is_held = any(item.like is not None for item in fragment.constants) or bool(others) or output.kind != "inner"
         is_limited = limits is not None and any(node.qualified in limits for node in fragment.nodes)
-        return not (rule.lacking or is_held or is_limited)
+        return not (plan.lacking or is_held or is_limited)
 
     def _written(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """What the form of a plan writes in place of a match.  Raises as `replacement`."""
@@ -122,10 +121,10 @@ class Acceptance:
             if not self.runs(rule):
                 raise Declined(_finding("target", compiled, match, for_another(rule)))
             _require_dtype(rule, compiled, match)
-            if rule.lacking and runs_already(self.target, self.provider, self.limits, match):
+            if plan.lacking and runs_already(self.target, self.provider, self.limits, match):
                 raise Declined(_finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is"))
             match.require_claims()
-            for condition in rule.conditions:
+            for condition in plan.conditions:
                 self.workshop.require(condition, compiled, match)
             if plan.needs is not None:
                 raise self._too_old(match, plan.needs)
@@ -137,7 +136,7 @@ class Acceptance:
             self.splicer.require_writable(match, fragment)
         except OpsetError as error:
             needs = error.needs if match.scope.function is None else None
-            change = f"raise the opset: {upgrade_to(needs)}" if needs else ""
+            change = f"raise the opset: surgeon upgrade IN OUT --opset {needs}" if needs else ""
             finding = _finding("opset", compiled, match, str(error).rstrip("."))
             finding = replace(finding, change=change, opset=needs or 0)
             raise Declined(finding, is_of_form=is_of_form) from error
@@ -169,7 +168,7 @@ class Acceptance:
         raised = lacking.opset or (later_opset(self.provider, rule, plan, match) if self.provider else None)
         if raised is None or match.scope.function is not None:
             raised = 0
-        change = f"raise the opset: {upgrade_to(raised)}" if raised else ""
+        change = f"raise the opset: surgeon upgrade IN OUT --opset {raised}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
         finding = Finding("kernel", wanted, "none", "", lacking.told, change, where, at=at, opset=raised)
         return Declined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
@@ -181,7 +180,7 @@ class Acceptance:
             told, change = f"{wants} and {scope.function.label} has {scope.opset}, its own", ""
             advice, opset = "; export it at a newer one", 0
         else:
-            upgrade = upgrade_to(needs)
+            upgrade = f"surgeon upgrade IN OUT --opset {needs}"
             told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
             advice, opset = f"; raise it with: {upgrade}", needs
         found, at = f"opset {scope.opset}", match.root.label

@@ -12,7 +12,7 @@ from surgeon.errors import UsageError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.match import Match
-from surgeon.ops.schemas import learn_dtypes, schema
+from surgeon.ops.schemas import learn_dtypes, only_ort_knows, schema
 from surgeon.rules.rule import Plan, Rule
 from surgeon.running.kernels import Kernels, variables
 from surgeon.shapes.indexed import shapes_of
@@ -95,12 +95,12 @@ def had_kernels(provider: str, match: Match) -> bool:
 
 def runs_already(target: str, provider: str | None, limits: "Limits | None", match: Match) -> bool:
     """Whether a target runs the nodes of a match as they stand; True where it is not known that it does not."""
-    found = target_of(target)
-    reads = found.reads if isinstance(found, Target) else None
+    reads, versions = target_of(target).reads, match.scope.versions
     if limits is not None and any(True for node in match.nodes for _ in limits.of(node)):
         return False
     if reads is not None:
-        return all(reads(node.proto) for node in match.nodes)
+        protos = [node.proto for node in match.nodes]
+        return all(reads(one) and not only_ort_knows(one.domain, one.op_type, versions.get("", 1)) for one in protos)
     return provider is None or had_kernels(provider, match)
 
 

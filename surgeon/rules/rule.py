@@ -47,6 +47,7 @@ class Form:
     function: Function
     opset: int = 1
     patterns: tuple[Function, ...] | None = None
+    conditions: tuple[Function, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Plan:
     """What a rule does for a target at an opset: the patterns to look for and the form to write.
 
     needs: the opset that the form wants where the model's is below it, else None.  others: forms to write where that
-    one will not do, best first.  newer: those that come with newer opsets, oldest first.
+    one will not do, best first.  newer: those that come with newer opsets, oldest first.  lacking: it is for what the
+    target does not run alone.  conditions: what must hold of a match.
     """
 
     sources: tuple[Compiled, ...]
@@ -62,6 +64,8 @@ class Plan:
     needs: int | None
     others: tuple[Form, ...] = ()
     newer: tuple[Form, ...] = ()
+    lacking: bool = False
+    conditions: tuple[Function, ...] = ()
 
 
 @dataclass(eq=False)
@@ -112,7 +116,12 @@ class Rule(Displayed):
     _traceable: dict[Function, bool] = field(default_factory=dict, repr=False)
 
     def on(
-        self, kind: str, *, opset: int = 1, patterns: Sequence[Function] | None = None
+        self,
+        kind: str,
+        *,
+        opset: int = 1,
+        patterns: Sequence[Function] | None = None,
+        conditions: Sequence[Function] | None = None,
     ) -> Callable[[Function], Function]:
         """Add the form of another kind ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
 
@@ -120,10 +129,13 @@ class Rule(Displayed):
         patterns: those by which what the function writes is recognised, where another form is wanted in its place; they
         bind what the other forms ask for.  By default it is a pattern itself, unless it looks at shapes, dtypes or
         values.  []: it is not to be recognised, since it looks like any other node.
+        conditions: what must hold of a match where this form is written, in the place of the rule's conditions; as []
+        for a node that is taken apart whatever its shapes.
         """
+        told = [None if functions is None else tuple(functions) for functions in (patterns, conditions)]
 
         def add(function: Function) -> Function:
-            self.forms.append(Form(kind, function, opset, None if patterns is None else tuple(patterns)))
+            self.forms.append(Form(kind, function, opset, *told))
             return function
 
         return add
@@ -162,14 +174,19 @@ class Rule(Displayed):
         wanted = target_of(target)
         if target in self.unsuited:
             return Refusal(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
-        if target == DECOMPOSED and (self.search is not None or all(form.kind == ANY for form in self.forms)):
+        is_tidying = self.search is not None or all(form.kind == ANY for form in self.forms)
+        if target == DECOMPOSED and is_tidying and not self.lacking:
             return Refusal(f"rule {self.name} tidies up for any target, so there is nothing to take apart")
-        usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
+        kinds = (*wanted.writes, ANY) if self.lacking else wanted.writes
+        usable = [form for kind in dict.fromkeys(kinds) for form in self._all_forms() if form.kind == kind]
         if not usable:
+            sources = tuple(item for function in self.lowered(wanted.runs) for item in self.compiled(function))
+            if sources:
+                return Plan(sources, self.in_parts, None, lacking=True, conditions=self.conditions_of(self.in_parts))
             return Refusal(f"rule {self.name} has no form for target {target}{self._kinds_told()}")
         fitting = [form for form in usable if form.opset <= (opset or 1)]
-        form, *others = _ranked(fitting, wanted.writes) or [min(usable, key=lambda item: item.opset)]
-        functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
+        form, *others = _ranked(fitting, kinds) or [min(usable, key=lambda item: item.opset)]
+        functions = [] if DECOMPOSED in wanted.runs and not self.lacking else list(self.patterns)
         runs = {
             function
             for other in self.forms
@@ -185,7 +202,28 @@ class Rule(Displayed):
             why = f"what rule {self.name} writes looks like any other node, so there is nothing to take apart"
             return Refusal(why)
         newer = sorted((other for other in usable if other not in fitting), key=lambda item: item.opset)
-        return Plan(sources, form, None if fitting else form.opset, tuple(others), tuple(newer))
+        conditions = self.conditions_of(form)
+        needs = None if fitting else form.opset
+        return Plan(sources, form, needs, tuple(others), tuple(newer), self.lacking, conditions)
+
+    def lowered(self, runs: Sequence[str] = ()) -> tuple[Function, ...]:
+        """The patterns of what its forms write, for targets that have none of these: they get it in parts.
+
+        runs: the kinds of form that the target leaves as they are.  None where nothing tells how it is in parts.
+        """
+        if self.search is not None or not any(form.kind == DECOMPOSED for form in self._all_forms()):
+            return ()
+        theirs = [form for form in self.forms if form.kind not in (*runs, DECOMPOSED)]
+        return tuple(dict.fromkeys(pattern for form in theirs for pattern in self.recognised(form)))
+
+    def conditions_of(self, form: Form) -> tuple[Function, ...]:
+        """What must hold of a match where a form is written."""
+        return self.conditions if form.conditions is None else form.conditions
+
+    @property
+    def in_parts(self) -> Form:
+        """What it writes in parts."""
+        return next(form for form in self._all_forms() if form.kind == DECOMPOSED)
 
     def compiled(self, function: Function) -> tuple[Compiled, ...]:
         """A pattern function, traced and compiled once."""
@@ -237,7 +275,7 @@ class Rule(Displayed):
         return f"; it has one for {' and '.join(kinds)}" if kinds else ""
 
     def _all_forms(self) -> list[Form]:
-        if not self.patterns or any(form.kind == DECOMPOSED for form in self.forms):
+        if not self.patterns or self.lacking or any(form.kind == DECOMPOSED for form in self.forms):
             return self.forms
         return [*self.forms, Form(DECOMPOSED, self.reference, patterns=(self.reference,))]
 

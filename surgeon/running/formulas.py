@@ -189,13 +189,12 @@ def _embed_layer_norm(
     at: Array | None = None,
     *,
     epsilon: float = _EPSILON_OF_SKIP,
-    mask_index_type: int = 1,
+    **_: Any,
 ) -> tuple[Array, ...]:
-    if mask is not None or mask_index_type:
-        raise NotImplementedError("no formula for EmbedLayerNormalization that makes an index of a mask")
+    counts = np.zeros(ids.shape[:1], np.int32) if mask is None else (mask == 1).sum(axis=1, dtype=np.int32)
     total = words[ids] + (places[: ids.shape[1]] if at is None else places[at])
     total = total if kinds is None else total + kinds[types]
-    return _normalised(total, (-1,), epsilon)[0] * gamma + beta, np.zeros(ids.shape[:1], np.int32), total
+    return _normalised(total, (-1,), epsilon)[0] * gamma + beta, counts, total
 
 
 def _skip_simplified_layer_norm(

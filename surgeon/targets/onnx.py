@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from surgeon.target import ANY
+from surgeon.target import ANY, is_standard
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto
+    from onnx import ModelProto
 
     from surgeon.diagnosis.finding import Diagnostics
 
@@ -17,10 +17,6 @@ def _check_header(model: "ModelProto", found: "Diagnostics") -> None:
     ask_onnx(model, found)
 
 
-def _reads(node: "NodeProto") -> bool:
-    return not node.domain or node.domain.split(".")[:2] == ["ai", "onnx"]
-
-
 TARGET = Target(
     name="onnx",
     title="ONNX",
@@ -28,5 +24,5 @@ TARGET = Target(
     runs=("onnx",),
     wants_shapes=True,
     check_header=_check_header,
-    reads=_reads,
+    reads=is_standard,
 )

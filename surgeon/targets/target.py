@@ -8,7 +8,7 @@ from surgeon.target import BaseTarget
 from surgeon.target import provider as provider_of_name
 
 if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and runs
-    from onnx import ModelProto, NodeProto
+    from onnx import ModelProto
 
     from surgeon.diagnosis.finding import Diagnostic, Diagnostics
     from surgeon.diagnosis.limits import Limit, Limits
@@ -61,7 +61,6 @@ class Target(BaseTarget):
     wants_shapes: bool = False
     check_header: "Callable[[ModelProto, Diagnostics], None] | None" = None
     examine: "Callable[[Examination], None] | None" = None
-    reads: "Callable[[NodeProto], bool] | None" = None
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
 
     def limits_on(self, provider: str | None) -> "Mapping[str, Limit]":

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto, TensorProto
 
-from surgeon.commands import command
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Diagnostics, Kind, Link, place_of
 from surgeon.indexing.scope import Node, split_op
@@ -19,41 +18,28 @@ from surgeon.targets.support import check_schema, local_functions, missing_op
 from surgeon.targets.tensorrt_lacking import LACKED_BY_RTX, behind
 from surgeon.targets.tensorrt_limits import EXEMPT
 from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
-from surgeon.targets.tensorrt_plugins import DOMAINS, NAMESPACE, advice, check_plugin, plugin_of, plugins
+from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
 from surgeon.targets.tensorrt_precision import note_precision
 
 # What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
 TAKEN = frozenset(
     ("float", "double", "float16", "bfloat16", "float8e4m3fn", "float4e2m1", "int64", "int32", "int8", "int4", "uint8")
 ).union(("bool",))
-FUNCTION = "a local function of that name in the model, whose body TensorRT reads"
-_TENSORRT = ("--target", "tensorrt")
-ORIGINAL = (
-    "if the model was rewritten for ONNX Runtime, start from the one before: "
-    f"{command('rewrite', 'ORIGINAL', 'OUT', '--rules', 'tensorrt', *_TENSORRT)}"
-)
-DECLARED = (
-    "declare your own plugin in a file (surgeon.declare_plugin says how): "
-    f"{command('check', 'IN', *_TENSORRT, '--custom-ops', 'plugins.toml')}"
-)
+MICROSOFT = "com.microsoft"
 JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
 
 
 def is_read(node: NodeProto) -> bool:
-    """Whether TensorRT has an op, or a plugin, of a node's name."""
-    listed = tensorrt_ops().get(node.op_type)
-    return node.op_type in plugins() or (listed is not None and listed.supported)
+    """Whether TensorRT has a plugin of a node's name, or an op of this name that means the same."""
+    listed, plugin = tensorrt_ops().get(node.op_type), plugin_of(node)
+    if node.domain != MICROSOFT and plugin is not None and not plugin.removed:
+        return True
+    return listed is not None and listed.supported and _means_it(node.domain, node.op_type)
 
 
-def _of_placeholder(node: Node) -> tuple[str, ...]:
-    """What helps with an op that only a plugin, a rule or a function can stand for."""
-    rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *_TENSORRT)
-    plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
-    return (
-        f"a plugin, which a file for --custom-ops declares: {plugin}",
-        f"a rule that writes it in ops that TensorRT has: {rule}",
-        FUNCTION,
-    )
+def _means_it(domain: str, name: str) -> bool:
+    """Whether an op means the same as the op of ONNX of its name, as which TensorRT reads it."""
+    return not domain or (domain == MICROSOFT and name in READ_RIGHT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +146,7 @@ class TensorrtSupport:
     def _is_mistaken(self, node: Node, local: object) -> bool:
         """Note a node that TensorRT would take for the op of ONNX that has the same name."""
         domain, name = split_op(node.op)
-        if not domain or (domain == "com.microsoft" and name in READ_RIGHT):
+        if _means_it(domain, name):
             return False
         what = "a function of the model" if isinstance(local, dict) and (domain, name) in local else "another op"
         reason = f"TensorRT goes by the name and reads it as ai.onnx::{name}, though it is {what}"
@@ -184,12 +170,11 @@ class TensorrtSupport:
     def _tell_missing(self, node: Node, listed: TensorrtOp | None) -> None:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
-        if domain in DOMAINS:
-            self._note("plugin", node, "TensorRT's own plugins have none of this name", "", DECLARED)
-            return
+        helps = ["a plugin of that name, loaded into TensorRT", "a local function whose body TensorRT reads"]
         if not knows_domain(domain):
             reason = "TensorRT has no op and no plugin of this name"
-            self._note("mapping", node, reason, "mapping", *_of_placeholder(node))
+            rule = "a rule that writes it in ops that TensorRT has, or as a plugin"
+            self._note("mapping", node, reason, "mapping", rule, *helps)
             return
         if schema(domain, name, opset) is None:
             missing_op(node, opset, self.found)
@@ -198,8 +183,7 @@ class TensorrtSupport:
         reason = f"TensorRT {tensorrt_version()} does not read it"
         if listed is None and not domain:
             reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
-        helps = (*more, ORIGINAL, FUNCTION) if domain == "com.microsoft" else (*more, FUNCTION)
-        self._note("kernel", node, f"{reason}: {why}" if why else reason, "kernel", *helps)
+        self._note("kernel", node, f"{reason}: {why}" if why else reason, "kernel", *more, *helps)
 
     def _check_op(self, node: Node, listed: TensorrtOp) -> None:
         domain, name = split_op(node.op)

@@ -81,7 +81,7 @@ SPARES = [
     Case(fused_matmul, "integers", why="multiplies floats",
          model=parse("(int32[n, 3] a, int32[m, 3] b) => (int32[n, m] y) "
                      "{ t = Transpose<perm = [1, 0]>(b) y = MatMul(a, t) }")),
-    Case(fused_matmul, "the standard has no such op", why="no form for target onnx", target="onnx",
+    Case(fused_matmul, "the standard has no such op", why="there is no com.microsoft::FusedMatMul", target="onnx",
          model=graph(f"t = {SWAP}(b) y = MatMul(a, t)")),
 ]
 # fmt: on

@@ -53,6 +53,8 @@ FIRES = [
     Case(skip_layer_norm, "back to primitives, with the sum",
          graph(f"y, a, c, t = {NODE}(x, z, w, b) r = Neg(t)", BOTH), target="decomposed"),
     Case(skip_layer_norm, "back to primitives in float16", half(f"y = {NODE}(x, z, w, b)"), target="decomposed"),
+    Case(skip_layer_norm, "back to primitives, where the summands cancel and epsilon is the least",
+         graph("y = com.microsoft.SkipLayerNormalization(x, z, w, b, k)"), target="decomposed"),
 ]
 SPARES = [
     Case(skip_layer_norm, "a negative epsilon", why="no negative epsilon",

@@ -48,6 +48,8 @@ FIRES = [
     Case(skip_rms_norm, "back to primitives, with the sum", graph(f"y, a, c, t = {NODE}(x, z, w) r = Neg(t)", BOTH),
          target="decomposed"),
     Case(skip_rms_norm, "back to primitives in float16", half(f"y = {NODE}(x, z, w)"), target="decomposed"),
+    Case(skip_rms_norm, "back to primitives, where the summands cancel and epsilon is the least",
+         graph("y = com.microsoft.SkipSimplifiedLayerNormalization(x, z, w, k)"), target="decomposed"),
 ]
 SPARES = [
     Case(skip_rms_norm, "a summand is broadcast", why="the same shape",

@@ -1,0 +1,71 @@
+"""EmbedLayerNormalization of ONNX Runtime as one node, and the same in primitives."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor
+from .layer_norm import written_out
+
+EPSILON = 1e-12  # where the node does not say (ORT contrib ops, EmbedLayerNormalization-1)
+
+
+class Looked(Captures):
+    """What one node looks up, in which tables, and how it normalises the sum.
+
+    segments, spots: ids of types and of places; the places are 0, 1, 2, ... without.  counts: what it tells of a mask.
+    """
+
+    ids: Tensor
+    segments: Tensor | None = None
+    words: Tensor
+    places: Tensor
+    types: Tensor | None = None
+    gamma: Tensor
+    beta: Tensor
+    mask: Tensor | None = None
+    spots: Tensor | None = None
+    counts: Tensor | Any = None
+    settings: dict[str, Any]
+
+
+def node(g: Graph, m: Looked) -> list[Tensor]:
+    """com.microsoft::EmbedLayerNormalization, with what it tells of the mask and the sum."""
+    given: Any = m.ids, m.segments, m.words, m.places, m.types, m.gamma, m.beta, m.mask, m.spots
+    made, m.counts, total = g.ms_embed_layer_normalization(*given, **m.settings, outputs=3)
+    return [made, m.counts, total]
+
+
+def node_alone(g: Graph, m: Looked) -> Tensor:
+    """The same of which nothing else is read."""
+    return node(g, m)[0]
+
+
+def node_with_counts(g: Graph, m: Looked) -> list[Tensor]:
+    """The same of which the sum is not read."""
+    return node(g, m)[:2]
+
+
+def node_with_sum(g: Graph, m: Looked) -> list[Tensor]:
+    """The same of which the counts are not read."""
+    return node(g, m)[::2]
+
+
+def in_parts(g: Graph, m: Looked) -> list[Tensor]:
+    """The same in primitives."""
+    counted_off = m.spots is None
+    places = g.slice(m.places, [0], g.size_of(m.ids, 1), [0]) if counted_off else g.gather(m.places, m.spots, axis=0)
+    total = g.add(g.gather(m.words, m.ids, axis=0), places)
+    if m.types is not None and m.segments is not None:
+        total = g.add(total, g.gather(m.types, m.segments, axis=0))
+    made = [written_out(g, total, m.gamma, m.beta, [-1], float(m.settings.get("epsilon", EPSILON)))]
+    if m.counts is not None:
+        made.append(counted(g, m))
+    return [*made, total][: m.output_count]
+
+
+def counted(g: Graph, m: Looked) -> Tensor:
+    """How many ones the mask has for each of the batch, 0 without a mask."""
+    if m.mask is None:
+        return g.expand(np.array([0], np.int32), g.size_of(m.ids, 0))
+    return g.reduce_sum(g.cast(g.equal(m.mask, np.array(1, np.int32)), to="int32"), [1], keepdims=0)

@@ -1,0 +1,44 @@
+"""Rules that take apart what other rules write, for targets that do not run it."""
+
+from dataclasses import replace
+
+from surgeon.errors import RuleError
+from surgeon.rules.rule import Rule
+from surgeon.target import ANY
+
+
+def lowering(of: Rule, module: str) -> Rule:
+    """A rule that takes apart what another one writes, where the target does not run it, and fuses nothing.
+
+    It fires once no other rule finds anything, so that what the target does run may be written first.  of: the rule;
+    its first pattern, or its form "decomposed", says what the op is in parts.  module: the name of the module that
+    defines the new one, which is called `lower_` and the name of the other.  Raises RuleError where there is nothing to
+    take apart.
+
+    Examples:
+        >>> from surgeon import lowering
+        >>> from surgeon.patterns.bias_gelu import bias_gelu
+        >>> lowering(bias_gelu, __name__).name
+        'lower_bias_gelu'
+    """
+    patterns = of.lowered()
+    if not patterns:
+        raise RuleError(f"Rule {of.name} ({of.where}) writes nothing that could be recognised and taken apart.")
+    doc = f"Take apart what the rule {of.name} writes, where the target does not run it."
+    made = replace(
+        of,
+        name=f"lower_{of.name}",
+        patterns=patterns,
+        forms=[],
+        conditions=of.conditions_of(of.in_parts),
+        doc=doc,
+        module=module,
+        ep=None,
+        unsuited={},
+        lacking=True,
+        last=True,
+        _compiled={},
+        _traceable={},
+    )
+    made.on(ANY)(of.in_parts.function)
+    return made
