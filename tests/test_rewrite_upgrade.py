@@ -18,6 +18,8 @@ from tests.test_what_helps import hard_swishes, text_of
 
 OLD_MEAN = "r = ReduceMean <axes = [1]> (x)"  # an attribute that becomes an input at opset 18
 FLAT = "s = Softmax <axis = 0> (x)"  # over all axes from there on before opset 13, over one since
+UNRANKED = f"""l = Constant <value_ints = [-1]> () i = NonZero(x) h = Reshape(i, l) r = Reshape(x, h)
+    {FLAT.replace("(x)", "(r)")}"""  # over all axes of a tensor of which nobody knows how many it has
 CEILED = """k = Constant <value_ints = [1]> () u = Unsqueeze(x, k)
     c = AveragePool <kernel_shape = [3], strides = [2], ceil_mode = 1> (u)"""  # one window less from opset 19 on
 SWISH = ["HardSwish"] * 3
@@ -117,7 +119,7 @@ def test_nodes_that_have_to_change_for_it_are_edited(tmp_path: Path) -> None:
 def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp_path: Path, upgrade: object) -> None:
     """The rest is written at the opset of the source, and one line says why."""
     gelu = EXACT.format(i="g", x="x", y="z")
-    path, out = hard_swishes(tmp_path, opset=12, more=f"{FLAT} {gelu}"), tmp_path / "out.onnx"
+    path, out = hard_swishes(tmp_path, opset=12, more=f"{UNRANKED} {gelu}"), tmp_path / "out.onnx"
     result = run("rewrite", path, out, "-r", "hard_swish,gelu:gelu", "--upgrade", upgrade)
     assert result.exit_code == 0, result.output
     assert opset_of(out) == 12
@@ -133,9 +135,9 @@ def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp
 
 def test_an_upgrade_that_answers_otherwise_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole model is run before and after: what the tables of lossless steps do not know is found there."""
-    from surgeon.opsets import lossless
+    from surgeon.opsets import adapters
 
-    monkeypatch.setitem(lossless._SPECIAL, ("Softmax", 13), lambda _: "")  # as if nothing had changed
+    monkeypatch.setitem(adapters.ADAPTERS, ("Softmax", 13), lambda _: "")  # as if nothing had changed
     path = hard_swishes(tmp_path, opset=12, more=f"{FLAT} o = Abs(s)", outputs="float[n, m] y, float o")
     report, out = rewritten(path)
     assert report.upgrade is None

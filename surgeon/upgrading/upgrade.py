@@ -1,17 +1,16 @@
 """Raising the ai.onnx opset of a model without changing what any node means.
 
 Most ops only take more types from one opset to the next, so nothing but the number in the file changes; where an
-attribute became an input (the axes of ReduceMean), the node is edited.  A node that would mean something else blocks
-the upgrade.
+attribute became an input (the axes of ReduceMean) or a default changed, the node is edited.  A node that would mean
+something else blocks the upgrade.
 """
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
@@ -27,11 +26,14 @@ from surgeon.models.options import CheckOptions, options_of
 from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import all_nodes, label_of, unused
-from surgeon.opsets.lossless import Change, ir_version_for, judge, newest_opset
+from surgeon.opsets.change import Array, Change
+from surgeon.opsets.lossless import ir_version_for, judge, newest_opset
+from surgeon.running.kernels import CPU, Kernels
 from surgeon.shapes.indexed import shapes_of
 from surgeon.upgrading.result import Upgrade
 
 NAMED = 3  # nodes named for each op that blocks
+SPELLED = 8  # elements of a constant that stand in its name
 
 
 def upgrade(
@@ -62,7 +64,7 @@ def upgrade(
 
     Raises:
         UsageError: an opset that is older than the model's, or unknown.
-        GraphError: nodes would change their meaning; it names them.
+        GraphError: nodes would change their meaning, or ONNX Runtime would have no kernel for them; it names them.
         CheckFailed: the check fails; nothing is written.
 
     Examples:
@@ -124,7 +126,9 @@ def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
     done = Upgrade(source, "", (old, opset), (index.ir_version, ir_version))
     if opset > old:
         judged = _Judgement(index, opset, done)
-        judged.judge()
+        if judged.is_blocked:
+            earlier = (number for number in range(opset - 1, old, -1) if not _Judgement(index, number).is_blocked)
+            raise GraphError(judged.refusal(next(earlier, None)))
         judged.write(draft.skeleton)
         if ir_version != index.ir_version:
             draft.skeleton.ir_version = ir_version
@@ -134,14 +138,22 @@ def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
 class _Judgement:
     """The judgement on every node, and the edits that follow."""
 
-    def __init__(self, index: Index, opset: int, done: Upgrade) -> None:
-        self.index, self.opset, self.done = index, opset, done
+    def __init__(self, index: Index, opset: int, done: Upgrade | None = None) -> None:
+        self.index, self.opset = index, opset
+        self.done = done or Upgrade("", "", (opset, opset), (0, 0))
         self.changes: list[tuple[Node, Change]] = []
         self.blocked: dict[tuple[str, str], list[str]] = {}
+        self.lacking: dict[tuple[str, str], list[str]] = {}
         self.raised: list[Scope] = []
+        self._judge()
 
-    def judge(self) -> None:
-        """Look at every node; raises GraphError when some would change their meaning."""
+    @property
+    def is_blocked(self) -> bool:
+        """Whether nodes would mean something else, or ONNX Runtime would not run them any more."""
+        return bool(self.blocked or self.lacking)
+
+    def _judge(self) -> None:
+        """Look at every node."""
         local = {
             (item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name)
             for item in self.index.model.skeleton.functions
@@ -153,20 +165,35 @@ class _Judgement:
         for function in self.index.functions:
             self._judge_function(function, local)
         self._judge_training(local)
-        if self.blocked:
-            raise GraphError(self._refusal())
 
     def _judge_node(self, node: Node, old: int) -> None:
         found = judge(node, old, self.opset, shapes_of(self.index))
         if isinstance(found, Refusal):
             self.blocked.setdefault((node.op, found.reason), []).append(node.label)
             return
+        lacking = self._lacking(found, old)
+        if lacking:
+            self.lacking.setdefault((node.op, lacking), []).append(node.label)
         if _moves(node.op, old, self.opset):
             self.done.newer[node.op] = self.done.newer.get(node.op, 0) + 1
         if not found.empty:
             self.changes.append((node, found))
-            told = _sentence(node.op, found)
+            told = found.sentence
             self.done.edited[told] = self.done.edited.get(told, 0) + 1
+
+    def _lacking(self, change: Change, old: int) -> str:
+        """What ONNX Runtime lacks for a node at the new opset, as a clause; "" where it lacked that before, too.
+
+        It runs a node without a kernel by the body that ONNX has for the op, and that depends on the opset of the model
+        also where the op stays as it is.
+        """
+        kernels = Kernels.of(CPU)
+        if not kernels.runs("", change.node.op, old, change.dtypes(old, before=True)):
+            return ""
+        after = change.dtypes(self.opset)
+        return (
+            "" if kernels.runs("", change.op, self.opset, after) else kernels.missing("", change.op, self.opset, after)
+        )
 
     def _judge_function(self, function: Scope, local: set[tuple[str, str]]) -> None:
         """A function keeps its own import, unless an op of it differs between that and the model's.
@@ -182,7 +209,7 @@ class _Judgement:
         for node in differ:
             found = judge(node, old, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
-                found = Refusal(f"{_sentence(node.op, found)}, which cannot be done inside of a function,")
+                found = Refusal(f"{found.sentence}, which cannot be done inside of a function,")
             if isinstance(found, Refusal):
                 self.blocked.setdefault((node.op, found.reason), []).append(f"{node.label} in {function.label}")
         if differ:
@@ -201,41 +228,64 @@ class _Judgement:
             node = Node(proto.op_type, *names, scope, 0, proto.SerializeToString())
             found = judge(node, scope.opset or 0, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
-                found = Refusal(f"{_sentence(node.op, found)}, which cannot be done there,")
+                found = Refusal(f"{found.sentence}, which cannot be done there,")
             if isinstance(found, Refusal):
                 label = f"{label_of(proto)} in the training info"
                 self.blocked.setdefault((node.op, found.reason), []).append(label)
 
-    def _refusal(self) -> str:
-        parts = []
-        for (op, reason), labels in self.blocked.items():
-            parts.append(f"{op} at {first_of(labels, NAMED)} ({reason.rstrip(',')})")
-        count = sum(map(len, self.blocked.values()))
-        nodes = "one node does" if count == 1 else f"{count} nodes do"
-        return f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}. Export the model at that opset."
+    def refusal(self, earlier: int | None) -> str:
+        """What stands against the opset, in one sentence.  earlier: the newest opset that nothing blocks."""
+        told = []
+        if self.blocked:
+            parts = [f"{op} at {first_of(at, NAMED)} ({why.rstrip(',')})" for (op, why), at in self.blocked.items()]
+            count = sum(map(len, self.blocked.values()))
+            nodes = "one node does" if count == 1 else f"{count} nodes do"
+            told.append(f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}")
+        told += [f"{why}: {op} at {first_of(at, NAMED)}" for (op, why), at in self.lacking.items()]
+        there = f"use --opset {earlier}, the newest that keeps all" if earlier else "no newer opset keeps all"
+        return f"{'; '.join(told)}; {there}."
 
     def write(self, skeleton: onnx.ModelProto) -> None:
         """Turn the judgement into edits of the model that was judged."""
-        tensors: dict[tuple[str, str, bytes], onnx.TensorProto] = {}
         names = _Names(self.index)
+        tensors: dict[tuple[str, str, tuple[int, ...], bytes], onnx.TensorProto] = {}
+
+        def constant(name: str, values: Array) -> str:
+            key = name, str(values.dtype), values.shape, values.tobytes()
+            if key not in tensors:
+                tensors[key] = numpy_helper.from_array(values, names.of_constant(name, values))
+            return tensors[key].name
+
         for node, change in self.changes:
-            proto = node.proto
-            for name in change.dropped:
-                del proto.attribute[next(place for place, item in enumerate(proto.attribute) if item.name == name)]
-            for name, values in change.moved.items():
-                if values is None:
-                    proto.input.append("")
-                    continue
-                key = (name, str(values.dtype), values.tobytes())
-                if key not in tensors:
-                    tensors[key] = numpy_helper.from_array(values, names.fresh(name, values))
-                proto.input.append(tensors[key].name)
-            proto.attribute.extend(helper.make_attribute(*item) for item in change.added.items())
+            _write(node, change, constant)
+        for node, change in sorted(self.changes, key=lambda pair: -pair[0].origin):  # from the last to the first place
+            _surround(node, change, names.fresh)
         skeleton.graph.initializer.extend(tensors.values())
         for holder in (skeleton, *(scope.proto for scope in self.raised)):
             for entry in holder.opset_import:
                 if entry.domain in DEFAULT_DOMAINS and entry.version < self.opset:
                     entry.version = self.opset
+
+
+def _write(node: Node, change: Change, constant: Callable[[str, Array], str]) -> None:
+    """Edit one node."""
+    proto = node.proto
+    proto.op_type = change.op
+    for name in change.dropped:
+        del proto.attribute[next(place for place, item in enumerate(proto.attribute) if item.name == name)]
+    proto.input[:] = [one if isinstance(one, str) else constant(*one) for one in change.operands]
+    proto.attribute.extend(helper.make_attribute(*item) for item in change.added.items())
+
+
+def _surround(node: Node, change: Change, fresh: Callable[[str], str]) -> None:
+    """Put nodes around one that is edited."""
+    if change.around is not None:
+        edited = onnx.NodeProto()
+        edited.CopyFrom(node.proto)
+        protos = node.scope.proto.node
+        del protos[node.origin]
+        for made in reversed(change.around(edited, fresh)):
+            protos.insert(node.origin, made)
 
 
 class _Names:
@@ -246,11 +296,15 @@ class _Names:
         for scope in index.scopes:
             self._taken.update(scope.producers, scope.initializers, scope.inputs, scope.sparse, scope.consumers)
 
-    def fresh(self, name: str, value: np.ndarray[Any, np.dtype[Any]]) -> str:
-        """A name that says what the constant is: axes_-1."""
-        found = unused("_".join([name, *map(str, value.ravel().tolist())]), self._taken)
+    def fresh(self, name: str) -> str:
+        """A name like this one that no tensor has."""
+        found = unused(name, self._taken)
         self._taken.add(found)
         return found
+
+    def of_constant(self, name: str, values: Array) -> str:
+        """A name that says what the constant is: axes_-1."""
+        return self.fresh("_".join([name, *map(str, values.ravel().tolist())]) if values.size <= SPELLED else name)
 
 
 def _own(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
@@ -263,17 +317,6 @@ def _own(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
 def _moves(op: str, old: int, new: int) -> bool:
     before, after = schema("", op, old), schema("", op, new)
     return before is None or after is None or before.since_version != after.since_version
-
-
-def _sentence(op: str, change: Change) -> str:
-    parts = []
-    moved = [name for name, values in change.moved.items() if values is not None]
-    if moved:
-        what, became = ("attributes", "inputs") if len(moved) > 1 else ("attribute", "an input")
-        parts.append(f"{what} {' and '.join(moved)} became {became}")
-    parts += [f"attribute {name} went" for name in change.dropped if name not in change.moved]
-    parts += [f"attribute {name}={value} came" for name, value in change.added.items()]
-    return f"{op}: {' and '.join(parts)}"
 
 
 def require_same(
