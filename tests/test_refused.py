@@ -66,7 +66,7 @@ def test_where_it_loads_nothing_is_told() -> None:
     assert surgeon.rewrite(model(output, body), snake)[1].refused == ""
     assert surgeon.rewrite(model("float[n, 8] z", "z = Sin(x)"), "gelu")[1].refused == ""
     assert surgeon.rewrite(model(output, body), "gelu", target="tensorrt")[1].refused == ""
-    assert surgeon.rewrite(model(output, body), "gelu", check="none")[1].refused == ""
+    assert "neither" in surgeon.rewrite(model(output, body), "gelu", check="none")[1].refused
 
 
 LATE = {

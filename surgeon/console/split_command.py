@@ -71,5 +71,7 @@ def print_split(report: "SplitReport", stream: TextIO) -> None:
     if report.check is None and report.by_structure:
         words = "every node and weight is the original's own, names apart"
     line("outcome", LOUD[report.outcome], f" {clean(words)}".rstrip())
+    if report.refused:
+        line("note", clean(report.refused))
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")

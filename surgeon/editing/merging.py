@@ -25,6 +25,7 @@ from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, is_in_memory, label
 from surgeon.inputs.dims import wanted_inputs
 from surgeon.listing import first_of
+from surgeon.models.loading import require_loaded
 from surgeon.models.options import CheckOptions, options_of, output_of, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_held
 from surgeon.ops.schemas import schema
@@ -112,10 +113,10 @@ def merge(
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
     started = time.perf_counter()
     report = EditReport(label(first), str(output or ""), by_structure=False, other="it is made of two models")
-    run = _Merge(report, check, require_proof, external_data, force, asked)
+    run = _Merge(report, check, require_proof, external_data, force, asked, (as_written(first), as_written(second)))
     try:
         with ExitStack() as stack:
-            made = run.go(stack, as_written(first), as_written(second), connect, prefix, output, dry_run)
+            made = run.go(stack, connect, prefix, output, dry_run)
             if isinstance(made, onnx.ModelProto) and any(isinstance(one, gs.Graph) for one in (first, second)):
                 made = gs.import_onnx(made)
     finally:
@@ -143,7 +144,7 @@ def _refuse_misuse(
 
 @dataclass(slots=True)
 class _Merge:
-    """One merge of two models."""
+    """One merge of two models.  originals: the two as they were given."""
 
     report: EditReport
     check: str
@@ -151,18 +152,18 @@ class _Merge:
     data: DataMode
     force: bool
     options: CheckOptions
+    originals: Sequence[Written]
 
     def go(
         self,
         stack: ExitStack,
-        first: Written,
-        second: Written,
         connect: Mapping[str, str | Sequence[str]] | None,
         prefix: tuple[str, str],
         output: str | os.PathLike[str] | None,
         dry_run: bool,
     ) -> Any:
         """Join the two, and write what comes of it."""
+        first, second = self.originals
         models = [stack.enter_context(Model.open(source)) for source in (first, second)]
         by_input = _connected(models, connect)
         raised, said = _raise_opsets(models, stack, output)
@@ -206,6 +207,7 @@ class _Merge:
         complaint = invalidity(draft.source, made)
         if complaint is not None:
             raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
+        self.report.refused = require_loaded("merged", self.originals, made, self.options, self.report)
         if self.check == "none":
             return
         for model in models:

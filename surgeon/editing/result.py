@@ -53,6 +53,7 @@ class EditReport(Displayed):
         written: whether a file was.
         seconds: how long it took.
         skeletons: the model before and after, without the data of large tensors.
+        refused: why ONNX Runtime loads neither the original nor the result, "" where it loads the original.
 
     Examples:
         >>> import surgeon
@@ -73,6 +74,7 @@ class EditReport(Displayed):
     written: bool = False
     seconds: float = 0.0
     skeletons: tuple[ModelProto, ModelProto] | None = field(default=None, repr=False, compare=False)
+    refused: str = ""
 
     @property
     def outcome(self) -> str:
@@ -95,7 +97,7 @@ class EditReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return as_json(self, "source output outcome edits by_structure other check nodes bytes written seconds")
+        return as_json(self, "source output outcome edits by_structure other check nodes bytes written seconds refused")
 
     def __repr__(self) -> str:
         said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"

@@ -22,6 +22,7 @@ from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, exported, is_in_memory, label
 from surgeon.inputs.user_inputs import read_inputs
+from surgeon.models.loading import require_loaded
 from surgeon.models.options import CheckOptions, options_of, output_of, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_passed
 from surgeon.verdicts.result import CheckResult, Outcome
@@ -161,7 +162,7 @@ class _Run:
                 if not is_last:
                     source = self._between(draft, patch, source, stack)
                 else:
-                    return self._finish(draft, patch, source)
+                    return self._finish(draft, patch, source, original)
         raise AssertionError("there is a last stage")
 
     def between(self, source: Written, edits: Sequence[Edit], stack: ExitStack) -> Written:
@@ -195,7 +196,7 @@ class _Run:
         self.options = _as_fed(draft, self.options)
         return made
 
-    def _finish(self, draft: ModelDraft, patch: Patch, source: Written) -> Any:
+    def _finish(self, draft: ModelDraft, patch: Patch, source: Written, original: Written) -> Any:
         """Write the last stage."""
         if self.dry_run:
             draft.source.check_data()  # as saving would
@@ -203,7 +204,7 @@ class _Run:
             return None
         if self.output is None:
             made = patch.to_proto()
-            self._look(draft, source, made)
+            self._look(draft, source, made, original)
             return made
         pieces = patch.pieces()
         new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
@@ -214,7 +215,7 @@ class _Run:
             self.output,
             external_data=self.data,
             force=self.force,
-            check=lambda path: self._look(draft, source, path),
+            check=lambda path: self._look(draft, source, path, original),
         )
         self.report.written = True
         return self.output
@@ -227,11 +228,16 @@ class _Run:
         self.report.other = self.report.other or other
         return same
 
-    def _look(self, draft: ModelDraft, source: Written, made: Written) -> None:
-        """Hold what a stage made against what it was made of; raises where it is not what it claims to be."""
+    def _look(self, draft: ModelDraft, source: Written, made: Written, original: Written | None = None) -> None:
+        """Hold what a stage made against what it was made of; raises where it is not what it claims to be.
+
+        original: what was given, for the last stage.
+        """
         complaint = invalidity(draft.source, made)
         if complaint is not None:
             raise GraphError(f"The edited model would be invalid ({complaint}); nothing was written.")
+        if original is not None:
+            self.report.refused = require_loaded("edited", [original], made, self.options, self.report)
         same = self._is_same(draft)
         if self.check == "none" or (self.check == "auto" and same):
             return

@@ -24,6 +24,7 @@ from surgeon.file.atomic import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
 from surgeon.file.save import DataMode, Written, require_folder, save
 from surgeon.file.source import Source, as_written, is_in_memory, label
+from surgeon.models.loading import require_loaded
 from surgeon.models.options import CheckOptions, options_of, require_check
 from surgeon.models.whole_model import invalidity, require_held
 from surgeon.verdicts.result import CheckResult, Outcome
@@ -64,6 +65,7 @@ class SplitReport(Displayed):
         check: the comparison of the parts, one after the other, with the whole; None where nothing was run.
         written: whether files were.
         seconds: how long it took.
+        refused: why ONNX Runtime loads neither the original nor one of the parts, "" where it loads the original.
 
     Examples:
         >>> import surgeon
@@ -79,6 +81,7 @@ class SplitReport(Displayed):
     check: CheckResult | None = None
     written: bool = False
     seconds: float = 0.0
+    refused: str = ""
 
     @property
     def outcome(self) -> str:
@@ -94,7 +97,7 @@ class SplitReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return as_json(self, "source output outcome parts by_structure check written seconds")
+        return as_json(self, "source output outcome parts by_structure check written seconds refused")
 
 
 def split(
@@ -243,6 +246,8 @@ class _Splitting:
 
     def _look(self, model: Model, original: Written, made: Sequence[Written]) -> None:
         """Hold the parts, one after the other, against the whole; raises where they answer otherwise."""
+        told = [require_loaded("split", [original], part, self.options, self.report) for part in made]
+        self.report.refused = next(filter(None, told), "")
         if self.check == "none" or (self.check == "auto" and self.report.by_structure):
             return
         model.check_data(sums=True)

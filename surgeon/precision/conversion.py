@@ -15,6 +15,7 @@ from surgeon.file.save import DataMode, Written, save
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import Node
 from surgeon.listing import first_of
+from surgeon.models.loading import excused_by, require_loaded
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity
 from surgeon.ops.dtypes_told import CHOOSING
@@ -75,7 +76,7 @@ class Conversion:
 
     def go(self, original: Written) -> Any:
         """Convert it."""
-        settings = self._settings
+        settings, self._original = self._settings, original
         with Model.open(original) as model:
             settings.options.require_dims_of(model.skeleton.graph)
             model.check_data()
@@ -172,14 +173,18 @@ class Conversion:
                 complaint = None if complaint in before else complaint
         if complaint is not None:
             raise GraphError(f"The converted model would be invalid ({complaint.rstrip('.')}); nothing was written.")
-        if not self._settings.check:
-            return
-        if not self._comparison.holds(built, made):
+        report, settings = self._report, self._settings
+        if settings.check and not self._comparison.holds(built, made):
             raise _Again
-        report = self._report
+        excused = excused_by("ort", settings.provider)
+        told = require_loaded("converted", [self._original], made, settings.options, report, excused)
+        if told:
+            report.say(told)
+        if not settings.check:
+            return
         if report.outcome == "failed":
             raise CheckFailed(f"{report.reason}; nothing was written.", report)
-        if report.outcome == "unproved" and self._settings.require_proof:
+        if report.outcome == "unproved" and settings.require_proof:
             why = report.reason.rstrip(".")
             raise CheckFailed(f"The converted model is not proved: {why}; nothing was written.", report)
 

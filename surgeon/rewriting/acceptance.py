@@ -25,6 +25,7 @@ from surgeon.rewriting.runnable import (
 )
 from surgeon.rewriting.workshop import Workshop
 from surgeon.rules.rule import Plan, Rule, broken
+from surgeon.running.kernels import CPU
 from surgeon.shapes.facts import spelled
 from surgeon.shapes.indexed import shapes_of
 from surgeon.splicing.fragment import Fragment
@@ -56,7 +57,8 @@ class Declined(Exception):
 class Acceptance:
     """Accepts matches of one model by building their replacements; edits nothing.
 
-    provider: the execution provider that must have kernels for what is written, None for any.
+    provider: the execution provider that must have kernels for what is written, None for any.  loader: the one that
+    must load what is written where no provider is to run it, None where nobody is asked.
     """
 
     index: Index
@@ -65,14 +67,16 @@ class Acceptance:
     splicer: Splicer
     provider: str | None = None
     limits: "Limits | None" = None
+    loader: str | None = None
 
     @classmethod
     def over(cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None) -> "Acceptance":
         """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
         provider = provider_of(target, ep)
         limits = limits_for(target, provider, index)
-        workshop = Workshop(index, provider, target_of(target).providers or None)
-        return cls(index, target, workshop, splicer or Splicer(index), provider, limits)
+        loader = CPU if provider is None and ep is None else None
+        workshop = Workshop(index, provider, target_of(target).providers or None, loader)
+        return cls(index, target, workshop, splicer or Splicer(index), provider, limits, loader)
 
     def runs(self, rule: Rule) -> bool:
         """Whether a rule is for the execution provider of this run, or for any."""
@@ -100,7 +104,8 @@ class Acceptance:
                 except Declined as other:
                     fragments.append(other.fragment)
             best = next((fragment for fragment in fragments if fragment is not None), None)
-            if best is None or self.provider is None or had_kernels(self.provider, match):
+            asked = self.provider or self.loader
+            if best is None or asked is None or had_kernels(asked, match):
                 raise
             return best  # nothing is lost: it could not run before either
 

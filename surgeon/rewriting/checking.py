@@ -12,6 +12,7 @@ from surgeon.file.patch import Patch
 from surgeon.file.save import Written, save
 from surgeon.indexing.local import strays_of
 from surgeon.listing import and_more, nearest
+from surgeon.models.loading import excused_by, loading, require_loaded
 from surgeon.models.options import Check, CheckOptions
 from surgeon.models.whole_model import invalidity, model_check
 from surgeon.ops.walking import key_of
@@ -37,11 +38,13 @@ class _AtFault(Exception):
 class Checks:
     """The checks of one run and what follows from them.
 
-    original: the source as ONNX Runtime gets it.  write: makes the result of a patch, after a look at what it wrote.
+    source: what was given.  original: the source, or what an upgrade or an edit made of it, as ONNX Runtime gets it.
+    write: makes the result of a patch, after a look at what it wrote.
     """
 
     run: RuleRun
     report: Report
+    source: Written
     original: Written
     check: Check
     options: CheckOptions
@@ -52,7 +55,6 @@ class Checks:
     write: Write
     _models: "ModelCheck | None" = field(default=None, init=False)
     _found: "_Look | None" = field(default=None, init=False)
-    _loads: bool | None = field(default=None, init=False)  # whether the original does, once that is asked
 
     def prove(self) -> None:
         """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
@@ -91,9 +93,11 @@ class Checks:
 
     def _inspect(self, written: Written) -> None:
         """Hold what was written against the original; raises _AtFault where it is wrong."""
-        if self.check == "none" or not self.run.sites:
-            return
         self.report.refused = ""
+        if not self.run.sites:
+            if self.original is not self.source:
+                self.report.refused = require_loaded("rewritten", [self.source], written, self.options, self.report)
+            return
         self._say("check")
         with self.clock.phase("check"):
             found = self._look(written, layers=True)
@@ -110,6 +114,8 @@ class Checks:
 
         layers: compare inner tensors too, where that is asked for.
         """
+        if self.check == "none":
+            return self._loaded(written)
         complaint = invalidity(self.run.model, written)
         if complaint is not None:
             return _Look(True, f"it is invalid, {complaint}")
@@ -118,29 +124,16 @@ class Checks:
         if self._models is None:
             self._models = model_check(self.run.model, self.original, self.options)
         result = self._models.check(written, layers=layers and self.options.layers)
+        if result.outcome is Outcome.UNPROVED:  # it may not have run
+            return replace(self._loaded(written), result=result)
         return _Look(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
 
     def _loaded(self, written: Written) -> "_Look":
-        """Whether ONNX Runtime loads what it is given; where it does not load the original either, that is noted.
-
-        The check of whole models tells that by itself.
-        """
-        from surgeon.rewriting.loading import is_asked, refusal  # not at the top: a run without a check is spared them
-
-        if not is_asked(self.run.model, self.report.target, self.report.ep):
-            return _Look(False)
-        refused = refusal(written, self.options)
-        if refused is None:
-            return _Look(False)
-        if self._loads is None:
-            ways = (refusal(self.original, self.options, optimised=optimised) for optimised in (False, True))
-            self._loads = not any(ways)
-        why = refused.line.rstrip(".")
-        if self._loads:  # what merely has no kernel is as it was asked for
-            fault = f"ONNX Runtime loads the original and not what is made of it, {why}"
-            return _Look(not refused.missing, fault)
-        self.report.refused = f"ONNX Runtime loads neither the original nor what is made of it: {why}"
-        return _Look(False)
+        """Whether ONNX Runtime loads a model; where it does not load the original either, that is noted."""
+        excused = excused_by(self.report.target, self.report.ep)
+        found = loading([self.source], written, self.options, excused)
+        self.report.refused = found.told
+        return _Look(bool(found.fault), found.fault)
 
     def _approximate(self) -> list[str]:
         """The rules that change numbers on purpose and stand."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -190,6 +190,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         checks = Checks(
             run=run,
             report=report,
+            source=Path(os.fspath(source)) if is_file else source,
             original=over.original,
             check=settings.check,
             options=settings.options,
@@ -253,13 +254,20 @@ def _attempt(
         opsets = sorted(plain.run.driver.waiting, reverse=True)  # with the newest all fire that wait
     from surgeon.upgrading.raised import raised  # not at the top: few rewrites upgrade
 
-    options = None if settings.check == "none" or settings.dry_run else settings.options
+    check: Literal["model", "none"] = "none" if settings.check == "none" or settings.dry_run else "model"
     why, told = "no rule would fire more often with a newer opset", ""
     for opset in opsets:
         try:
             with clock.phase("upgrade"):
                 made = stack.enter_context(
-                    raised(original, opset, settings.output, options=options, require_proof=settings.require_proof)
+                    raised(
+                        original,
+                        opset,
+                        settings.output,
+                        check=check,
+                        options=settings.options,
+                        require_proof=settings.require_proof,
+                    )
                 )
         except (CheckFailed, GraphError) as error:
             why = str(error).rstrip(".").removesuffix("; nothing was written")

@@ -64,7 +64,8 @@ def lacking_kernel(
 ) -> NoKernel | None:
     """The first of nodes, in order, that a provider cannot run.  dtypes: of tensors, by name; versions: by domain.
 
-    is_there: the model has them already, so that whatever runs them will do.  among: what may be chosen in its place.
+    is_there: whatever runs them will do, as the model has them already, or they are only to load.  among: what may be
+    chosen in its place.
     """
     kernels = Kernels.of(provider)
     known: dict[str, int | None] = dict(dtypes)

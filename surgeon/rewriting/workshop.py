@@ -48,10 +48,17 @@ class Workshop:
     """
 
     def __init__(
-        self, index: Index, provider: str | None = None, among: Collection[Provider] | None = None
+        self,
+        index: Index,
+        provider: str | None = None,
+        among: Collection[Provider] | None = None,
+        loader: str | None = None,
     ) -> None:
-        """provider: the execution provider that is to run what is made, None for any.  among: others of the target."""
-        self._index, self._provider, self._among = index, provider, among
+        """provider: the execution provider that is to run what is made, None for any.  among: others of the target.
+
+        loader: the provider that has to load what is made where none is to run it, be it by a coarse body.
+        """
+        self._index, self._provider, self._among, self._loader = index, provider, among, loader
         self._said: dict[Any, _Sayings] = {}
         self._alike: dict[object, _Sayings] = {}  # by the template of a match
         self._run: dict[Any, NoKernel | None] = {}
@@ -167,12 +174,15 @@ class Workshop:
         self, fragment: Fragment, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
     ) -> NoKernel | None:
         """The node that the provider cannot run; asked once for all fragments of the same nodes and dtypes."""
-        if self._provider is None:
+        provider = self._provider or self._loader
+        if provider is None:
             return None
         wired = tuple([(node.kind, node.inputs) for node in fragment.nodes])
         key = (wired, tuple(known.values()), scope.opset, id(scope.versions))
         if key not in self._run:
-            self._run[key] = lacking_kernel(self._provider, nodes, known, scope.versions, among=self._among)
+            loads = self._provider is None
+            among = () if loads else self._among
+            self._run[key] = lacking_kernel(provider, nodes, known, scope.versions, among=among, is_there=loads)
         return self._run[key]
 
 

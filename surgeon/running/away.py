@@ -41,15 +41,15 @@ class Away:
     custom_ops: Sequence[Path | str] = ()
     run_time: float = RUN_TIME
 
-    def open(self, model: Path | ModelProto, *, optimised: bool = False) -> Whole:
+    def open(self, model: Path | ModelProto, *, optimised: bool = False, runs: bool = True) -> Whole:
         """Return what runs a whole model in a child.  A context manager: leave it, or the child stays in use.
 
         As `open_model`; that the model ends its process, takes too long or too much memory is a SessionError too.  A
         model with an operator whose implementation lives in this process alone runs here.
         """
         if _is_computed_here(model, bound(self.custom_ops)):
-            return open_model(model, self.custom_ops, optimised=optimised)
-        opening = HeldModel(model, tuple(self.custom_ops), optimised, shipped(self.custom_ops))
+            return open_model(model, self.custom_ops, optimised=optimised, runs=runs)
+        opening = HeldModel(model, tuple(self.custom_ops), optimised, shipped(self.custom_ops), runs)
         return HeldAway(opening, self.run_time)
 
 
@@ -104,7 +104,8 @@ class HeldAway:
             self._end = ended(result, self._run_time)
             raise self._end
         if "refused" in result.value:
-            raise SessionError(result.value["refused"], missing=bool(result.value["missing"]))
+            missing, lacks = bool(result.value["missing"]), result.value["lacks"]
+            raise SessionError(result.value["refused"], missing=missing, lacks=lacks)
         return result.value, result.arrays
 
     def _leave(self) -> None:

@@ -20,12 +20,16 @@ from surgeon.running.whole import Whole, open_model
 
 @dataclass(frozen=True, slots=True)
 class HeldModel:
-    """A model to hold, and with what it runs.  implementations: of the user's process, as `shipped` gives them."""
+    """A model to hold, and with what it runs.
+
+    implementations: of the user's process, as `shipped` gives them.  runs: it is to run, else only to load.
+    """
 
     model: Path | ModelProto
     custom_ops: Sequence[Path | str]
     optimised: bool
     implementations: bytes
+    runs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ def hold(opening: HeldModel, _: Note) -> tuple[dict[str, Any], list[Any]]:
 
     def opened() -> Whole:
         receive(opening.implementations)
-        return open_model(opening.model, opening.custom_ops, optimised=opening.optimised)
+        return open_model(opening.model, opening.custom_ops, optimised=opening.optimised, runs=opening.runs)
 
     return hold_as(opened)
 
@@ -89,4 +93,4 @@ def _free() -> None:
 
 
 def _refusal(refused: SessionError) -> dict[str, Any]:
-    return {"refused": refused.line, "missing": refused.missing}
+    return {"refused": refused.line, "missing": refused.missing, "lacks": refused.lacks}

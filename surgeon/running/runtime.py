@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -43,19 +43,25 @@ _NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 OUT_OF_MEMORY = "Running it takes more memory than there is."
 
 
+Lack: TypeAlias = Literal["", "op", "kernel", "version", "memory"]
+"""What ONNX Runtime lacks to load a model: an op of a foreign domain, a kernel, a newer version of itself, memory."""
+
+
 class SessionError(SurgeonError):
     """What runs models does not load or run one: ONNX Runtime, for the most part.
 
     `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as it can
     tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has not the
-    memory.  `cut_off` says that it was given no more time or memory.
+    memory.  `lacks` says which of these it is, "" for none of them.  `cut_off` says that it was given no more time or
+    memory.
     """
 
-    def __init__(self, line: str, *, missing: bool = False, cut_off: bool = False) -> None:
+    def __init__(self, line: str, *, missing: bool = False, cut_off: bool = False, lacks: Lack = "") -> None:
         super().__init__(line)
         self.line = line
-        self.missing = missing
+        self.missing = missing or bool(lacks)
         self.cut_off = cut_off
+        self.lacks: Lack = lacks
 
     @property
     def node(self) -> str:
@@ -102,6 +108,7 @@ class Session:
     `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.  Of `custom_ops`
     the shared libraries are loaded; Python implementations are not for ORT.  `exact`: products of uint8 by int8 in a
     ModelProto come out as their operators mean them, also where this processor's kernels saturate.
+    `runs`: it is to run, else only to load: then no weight is laid out anew for kernels.
     Raises SessionError when ORT does not load it.
     """
 
@@ -115,6 +122,7 @@ class Session:
         *,
         optimised: bool = False,
         exact: bool = True,
+        runs: bool = True,
     ) -> None:
         import onnxruntime
 
@@ -125,6 +133,8 @@ class Session:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
+        if not runs:
+            options.add_session_config_entry("session.disable_prepacking", "1")
         if exact and isinstance(model, onnx.ModelProto) and has_mixed_products(model) and saturates():
             model = evened(model)
         self._open(model, custom_ops, options, "CPUExecutionProvider")
@@ -297,14 +307,15 @@ def _refused(error: Exception) -> SessionError:
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
     line = re.sub(r"Load model from .*? failed: ?", "", line)  # the path is the caller's to tell
     if any(text_of in text for text_of in _NO_MEMORY):
-        return SessionError(OUT_OF_MEMORY, missing=True)
+        return SessionError(OUT_OF_MEMORY, lacks="memory")
     newer = _TOO_NEW.match(line)
     if newer is not None:
         line = line[newer.start("line") :]
     named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
     foreign = named is not None and named["domain"] not in OWN_DOMAINS
     no_kernel = type(error).__name__ == "NotImplemented"
-    return SessionError(line[:_LONGEST_LINE], missing=foreign or no_kernel or newer is not None)
+    lacks: Lack = "version" if newer is not None else "op" if foreign else "kernel" if no_kernel else ""
+    return SessionError(line[:_LONGEST_LINE], lacks=lacks)
 
 
 def _ort_value(array: np.ndarray) -> Any:

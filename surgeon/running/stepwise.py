@@ -229,7 +229,7 @@ class Stepwise:
         for node in nodes:
             key = (node.domain, node.op_type)
             if not self._own.computes(node) and key not in FORMULAS and schema(*key, opsets.get(node.domain)) is None:
-                raise SessionError(f"Nothing here knows the operator {node.domain}::{node.op_type}.", missing=True)
+                raise SessionError(f"Nothing here knows the operator {node.domain}::{node.op_type}.", lacks="op")
 
     def _computed(self, step: _Step, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What a step hands on."""

@@ -37,17 +37,21 @@ class Whole(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def open_model(model: Path | ModelProto, custom_ops: Sequence[Path | str] = (), *, optimised: bool = False) -> Whole:
+def open_model(
+    model: Path | ModelProto, custom_ops: Sequence[Path | str] = (), *, optimised: bool = False, runs: bool = True
+) -> Whole:
     """Return what runs a whole model.  A context manager: leave it, or its memory stays in use.
 
     custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which serve like those
-    that are registered.  optimised: with ONNX Runtime's own optimisations.
+    that are registered.  optimised: with ONNX Runtime's own optimisations.  runs: it is to run, else only
+    to load, which takes less time and memory.
 
     Raises SessionError; with `missing` where nothing runs it that is here, saying what to do.  Raises UsageError for a
     Python file that cannot be run, and for an implementation that cannot be sent to its process.
     """
     try:
-        return Session(_with_whole_sums(model), custom_ops, optimised=optimised)
+        given = _with_whole_sums(model) if runs else model
+        return Session(given, custom_ops, optimised=optimised, exact=runs, runs=runs)
     except SessionError as refused:
         if not refused.missing:
             raise
@@ -79,10 +83,11 @@ def _in_pieces(
                 f"{refused.line.rstrip('.')}; with Python implementations a model of at most {MOST_BYTES >> 20:,} MB "
                 f"runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
                 missing=True,
+                lacks=refused.lacks,
             )
         if not (found or formulas):
             what_to_do = cure(skeleton, custom_ops, has_rules=False)
-            raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True)
+            raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True, lacks=refused.lacks)
         whole = opened.whole() if isinstance(model, Path) else model
     return _pieces(whole, found, custom_ops, optimised)
 
@@ -96,6 +101,6 @@ def _pieces(
         if not refused.missing:
             raise
         what_to_do = cure(whole, custom_ops, has_rules=False)
-        raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True) from refused
+        raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True, lacks=refused.lacks) from refused
     engine.name = f"{Session.name} and the {engine.name}"
     return engine

@@ -24,7 +24,11 @@ def done_words(done: Done) -> list[str]:
 
 
 def outcome_words(report: EditReport) -> str:
-    """What stands behind the outcome: how it is known, or why it is not."""
+    """What stands behind the outcome: how it is known, or why it is not, and that nothing loads the model."""
+    return "; ".join(part.rstrip(".") for part in (_known_by(report), report.refused) if part)
+
+
+def _known_by(report: EditReport) -> str:
     if report.check is not None:
         return check_words(report.check)
     if report.outcome == "proved":

@@ -184,6 +184,8 @@ def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:
         yield "" if place else "edited", f"{told} (x{count:,})"
     if done.functions:
         yield "functions", f" raised too: {', '.join(done.functions)}"
+    if done.refused:
+        yield "note", done.refused
 
 
 def tail_words(report: Report) -> str:

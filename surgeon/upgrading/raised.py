@@ -13,7 +13,7 @@ from surgeon.file.model import Model
 from surgeon.file.save import Written
 from surgeon.models.options import CheckOptions
 from surgeon.upgrading.result import Upgrade
-from surgeon.upgrading.upgrade import plan, require_opset, require_same
+from surgeon.upgrading.upgrade import UpgradeCheck, plan, require_opset, require_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,17 @@ class Raised:
 
 @contextmanager
 def raised(
-    source: Written, opset: int, output: Path | None, *, options: CheckOptions | None, require_proof: bool = False
+    source: Written,
+    opset: int,
+    output: Path | None,
+    *,
+    check: UpgradeCheck,
+    options: CheckOptions,
+    require_proof: bool = False,
 ) -> Iterator[Raised]:
     """The model of a file, or one in memory, at an opset; a file of it is gone when the context is left.
 
-    output: where the rewritten model is to go.  options: of the check of the whole model, None for no check.  Raises
-    as `surgeon.upgrade`.
+    output: where the rewritten model is to go.  Raises as `surgeon.upgrade`.
     """
     start = time.perf_counter()
     require_opset(opset)
@@ -41,8 +46,8 @@ def raised(
         in_memory = isinstance(source, onnx.ModelProto)
         done, patch = plan(before, opset, "The model" if in_memory else str(source), str(output or ""))
         made = patch.to_proto() if in_memory else stack.enter_context(written_beside(before, patch, output))
-        if options is not None and not patch.empty:
-            require_same(done, before, source, made, options, require_proof)
+        if not patch.empty:
+            require_same(done, before, source, made, check, options, require_proof)
         after = stack.enter_context(Model.open(made))
         done.seconds = time.perf_counter() - start
         yield Raised(after, made, done)

@@ -13,6 +13,7 @@ class Upgrade:
 
     opset, ir_version: (before, after).  newer: nodes by op that now follow a newer version of it.  edited: sentences
     on nodes that had to change, with their numbers.  functions: local functions whose own import was raised.
+    refused: why ONNX Runtime loads neither the source nor the result, "" where it loads the source.
     """
 
     source: str
@@ -24,6 +25,7 @@ class Upgrade:
     functions: list[str] = field(default_factory=list)
     check: CheckResult | None = None
     seconds: float = 0.0
+    refused: str = ""
 
     @property
     def outcome(self) -> str:
@@ -34,4 +36,4 @@ class Upgrade:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the upgrade as JSON can hold it."""
-        return as_json(self, "opset ir_version outcome newer edited functions check seconds")
+        return as_json(self, "opset ir_version outcome newer edited functions check seconds refused")

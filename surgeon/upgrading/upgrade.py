@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import onnx
 from onnx import helper, numpy_helper
@@ -22,6 +22,7 @@ from surgeon.file.save import DataMode, Written, save
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.listing import first_of
+from surgeon.models.loading import require_loaded
 from surgeon.models.options import CheckOptions, options_of
 from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
@@ -32,6 +33,8 @@ from surgeon.running.kernels import CPU, Kernels
 from surgeon.shapes.indexed import shapes_of
 from surgeon.upgrading.result import Upgrade
 
+UpgradeCheck: TypeAlias = Literal["model", "none"]
+
 NAMED = 3  # nodes named for each op that blocks
 SPELLED = 8  # elements of a constant that stand in its name
 
@@ -41,7 +44,7 @@ def upgrade(
     opset: int,
     output: str | os.PathLike[str],
     *,
-    check: Literal["model", "none"] = "model",
+    check: UpgradeCheck = "model",
     require_proof: bool = False,
     external_data: DataMode = "auto",
     force: bool = False,
@@ -53,7 +56,7 @@ def upgrade(
         source: the model's path.
         opset: the version of ai.onnx to raise it to.
         output: where to write; it may be the same path.
-        check: "model" runs both whole models and compares them, "none" does not.
+        check: "model" runs both whole models and compares them, "none" only loads the result.
         require_proof: treat a result that cannot be proved as a failed one.
         external_data: as for `rewrite`.
         force: overwrite a data file of other content.
@@ -80,7 +83,7 @@ def upgrade(
         done, patch = plan(model, opset, str(source), str(output))
 
         def inspect(path: Path) -> None:
-            require_same(done, model, Path(source), path, options_of(options), require_proof)
+            require_same(done, model, Path(source), path, check, options_of(options), require_proof)
 
         try:
             save(
@@ -89,7 +92,7 @@ def upgrade(
                 output,
                 external_data=external_data,
                 force=force,
-                check=inspect if check == "model" and not patch.empty else None,
+                check=None if patch.empty else inspect,
             )
         finally:
             done.seconds = time.perf_counter() - start
@@ -320,12 +323,22 @@ def _moves(op: str, old: int, new: int) -> bool:
 
 
 def require_same(
-    done: Upgrade, model: Model, source: Written, written: Written, options: CheckOptions, require_proof: bool
+    done: Upgrade,
+    model: Model,
+    source: Written,
+    written: Written,
+    check: UpgradeCheck,
+    options: CheckOptions,
+    require_proof: bool,
 ) -> None:
     """Hold an upgraded model against its source, and note what came of it.
 
-    Raises GraphError where it is not valid, CheckFailed where it differs, or is not proved although it has to be.
+    Raises GraphError where it is not valid, CheckFailed where ONNX Runtime loads the source and not the upgraded model,
+    or where that differs, or is not proved although it has to be.
     """
+    done.refused = require_loaded("upgraded", [source], written, options, done)
+    if check == "none":
+        return
     complaint = invalidity(model, written)
     if complaint is not None:
         raise GraphError(f"The upgraded model would be invalid ({complaint}); nothing was written.")

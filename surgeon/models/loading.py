@@ -1,0 +1,106 @@
+"""Whether ONNX Runtime loads a model that is about to be written, where it loads the original."""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from surgeon.errors import CheckFailed
+from surgeon.file.model import Model
+from surgeon.file.save import Written
+from surgeon.listing import first_of
+from surgeon.models.options import CheckOptions
+from surgeon.ops.walking import label_of, nodes_of
+from surgeon.running.away import Away
+from surgeon.running.kernels import CPU
+from surgeon.running.runtime import Lack, SessionError
+from surgeon.target import target_of
+
+MOST_NODES = 100_000
+"""Nodes up to which a model is loaded: ONNX Runtime takes a second for 40,000, and nine for 120,000."""
+NAMED = 2
+_NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with name ''| in node \(\))")
+
+
+class Loading(NamedTuple):
+    """What ONNX Runtime says of a result.
+
+    fault: why the result must not be written, as a clause; "" where it may.  told: that the original does not load
+    either, and why; "" where that is not so.
+    """
+
+    fault: str = ""
+    told: str = ""
+
+
+def excused_by(target: str, ep: str | None) -> frozenset[Lack]:
+    """What ONNX Runtime may lack here for a result: foreign ops, and kernels where another provider is to run it."""
+    first = next((one.name for one in target_of(target).providers), CPU)
+    return frozenset({"op"} if (ep or first) == CPU else {"op", "kernel"})
+
+
+FOREIGN_OPS: frozenset[Lack] = frozenset({"op"})
+
+
+def loading(
+    originals: Sequence[Written], made: Written, options: CheckOptions, excused: Collection[Lack] = FOREIGN_OPS
+) -> Loading:
+    """Load a result, and where ONNX Runtime refuses it, the originals.
+
+    A session is opened in a child process and nothing is run.  A result of more than MOST_NODES nodes is not loaded.
+    Nothing is held against a result where memory or time ran out.  excused: what may be lacking.
+    """
+    with Model.open(made) as opened:
+        if len(opened.skeleton.graph.node) > MOST_NODES:
+            return Loading()
+    refused = refusal(made, options)
+    if refused is None or refused.lacks == "memory" or (refused.missing and not refused.lacks):
+        return Loading()
+    why = _told(refused.line.rstrip("."), made)
+    ways = ((original, optimised) for original in originals for optimised in (False, True))
+    if any(refusal(original, options, optimised=optimised) for original, optimised in ways):
+        told = f"ONNX Runtime loads neither the original nor what is made of it: {why}"
+        return Loading(told="" if refused.lacks in excused and "kernel" in excused else told)
+    if refused.lacks in excused:
+        return Loading()
+    return Loading(f"ONNX Runtime loads the original and not what is made of it, {why}")
+
+
+def require_loaded(
+    how: str,
+    originals: Sequence[Written],
+    made: Written,
+    options: CheckOptions,
+    report: object,
+    excused: Collection[Lack] = FOREIGN_OPS,
+) -> str:
+    """Load a result; return that the original does not load either, "" where it does.
+
+    how: how the result came to be, "edited" or "upgraded".  Raises CheckFailed, with the report, as `loading` judges.
+    """
+    found = loading(originals, made, options, excused)
+    if found.fault:
+        raise CheckFailed(f"The {how} model does not load: {found.fault}; nothing was written.", report)
+    return found.told
+
+
+def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> SessionError | None:
+    """What ONNX Runtime says against a model; None where it loads it, or was cut off.
+
+    optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
+    """
+    try:
+        with Away(options.required(), options.run_time).open(model, optimised=optimised, runs=False):
+            return None
+    except SessionError as refused:
+        return None if refused.cut_off else refused
+
+
+def _told(line: str, made: Written) -> str:
+    """ONNX Runtime's own words, and which node they mean where that has no name."""
+    found = _NAMELESS.search(line)
+    if found is None:
+        return line
+    with Model.open(made) as opened:
+        nodes = [node for node in nodes_of(opened.skeleton) if node.op_type == found["op"] and not node.name]
+        labels = [label_of(node) for node in nodes]
+    return f"{line}: {found['op']} at {first_of(labels, NAMED)}" if labels else line
