@@ -72,7 +72,9 @@ def _load(whole: Written, links: Sequence[ChainLink], away: Away, why: str) -> t
     return Outcome.UNPROVED, why
 
 
-def _follow(links: Sequence[ChainLink], away: Away, trials: Trials, verdict: Verdict) -> tuple[Outcome, str] | None:
+def _follow(
+    links: Sequence[ChainLink], away: Away, trials: Trials, verdict: Verdict
+) -> tuple[Outcome, str] | None:
     """Run the links on all trials; an outcome only if they do not get through."""
     held: list[dict[str, np.ndarray]] = [dict(trial.feeds) for trial in trials.made]
     for link in links:

@@ -172,3 +172,4 @@ def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
 
 def _told(names: Sequence[str]) -> str:
     return first_of([repr(name) for name in names], SHOWN)
+

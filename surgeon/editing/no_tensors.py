@@ -21,12 +21,8 @@ def type_of_no_tensor(model: ModelProto, name: str) -> TypeProto | None:
 
 def is_no_tensor(model: ModelProto, name: str) -> bool:
     """Whether a node of the main graph makes something that by the schema of its op is never a tensor."""
-    return any(
-        _makes_no_tensor(node, place, model)
-        for node in model.graph.node
-        for place, made in enumerate(node.output)
-        if made == name
-    )
+    return any(_makes_no_tensor(node, place, model) for node in model.graph.node
+               for place, made in enumerate(node.output) if made == name)
 
 
 def _makes_no_tensor(node: NodeProto, place: int, model: ModelProto) -> bool:

@@ -2,26 +2,30 @@
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from surgeon.errors import CheckFailed
 from surgeon.file.model import Model
+from surgeon.file.pointing import LEAST, pointing_at
 from surgeon.file.save import Written
 from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions
 from surgeon.ops.walking import label_of, nodes_of
-from surgeon.running.away import Away
-from surgeon.running.kernels import CPU
-from surgeon.running.runtime import Lack, SessionError
 from surgeon.target import target_of
 
+if TYPE_CHECKING:
+    from surgeon.running.runtime import Lack, SessionError
+
+LARGE = 1 << 26
+"""Bytes of a file from which its large tensors are pointed to when it is loaded, and not read."""
 MOST_NODES = 100_000
 """Nodes up to which a model is loaded: ONNX Runtime takes a second for 40,000, and nine for 120,000."""
 NAMED = 2
 _NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with name ''| in node \(\))")
 
 
-class Loading(NamedTuple):
+class LoadAnswer(NamedTuple):
     """What ONNX Runtime says of a result.
 
     fault: why the result must not be written, as a clause; "" where it may.  told: that the original does not load
@@ -32,18 +36,18 @@ class Loading(NamedTuple):
     told: str = ""
 
 
-def excused_by(target: str, ep: str | None) -> frozenset[Lack]:
+def excused_by(target: str, ep: str | None) -> frozenset["Lack"]:
     """What ONNX Runtime may lack here for a result: foreign ops, and kernels where another provider is to run it."""
-    first = next((one.name for one in target_of(target).providers), CPU)
-    return frozenset({"op"} if (ep or first) == CPU else {"op", "kernel"})
+    first = next((one.name for one in target_of(target).providers), "cpu")
+    return frozenset({"op"} if (ep or first) == "cpu" else {"op", "kernel"})
 
 
-FOREIGN_OPS: frozenset[Lack] = frozenset({"op"})
+FOREIGN_OPS: frozenset["Lack"] = frozenset({"op"})
 
 
 def loading(
-    originals: Sequence[Written], made: Written, options: CheckOptions, excused: Collection[Lack] = FOREIGN_OPS
-) -> Loading:
+    originals: Sequence[Written], made: Written, options: CheckOptions, excused: Collection["Lack"] = FOREIGN_OPS
+) -> LoadAnswer:
     """Load a result, and where ONNX Runtime refuses it, the originals.
 
     A session is opened in a child process and nothing is run.  A result of more than MOST_NODES nodes is not loaded.
@@ -51,18 +55,18 @@ def loading(
     """
     with Model.open(made) as opened:
         if len(opened.skeleton.graph.node) > MOST_NODES:
-            return Loading()
+            return LoadAnswer()
     refused = refusal(made, options)
     if refused is None or refused.lacks == "memory" or (refused.missing and not refused.lacks):
-        return Loading()
+        return LoadAnswer()
     why = _told(refused.line.rstrip("."), made)
     ways = ((original, optimised) for original in originals for optimised in (False, True))
     if any(refusal(original, options, optimised=optimised) for original, optimised in ways):
         told = f"ONNX Runtime loads neither the original nor what is made of it: {why}"
-        return Loading(told="" if refused.lacks in excused and "kernel" in excused else told)
+        return LoadAnswer(told="" if refused.lacks in excused and "kernel" in excused else told)
     if refused.lacks in excused:
-        return Loading()
-    return Loading(f"ONNX Runtime loads the original and not what is made of it, {why}")
+        return LoadAnswer()
+    return LoadAnswer(f"ONNX Runtime loads the original and not what is made of it, {why}")
 
 
 def require_loaded(
@@ -71,7 +75,7 @@ def require_loaded(
     made: Written,
     options: CheckOptions,
     report: object,
-    excused: Collection[Lack] = FOREIGN_OPS,
+    excused: Collection["Lack"] = FOREIGN_OPS,
 ) -> str:
     """Load a result; return that the original does not load either, "" where it does.
 
@@ -83,16 +87,30 @@ def require_loaded(
     return found.told
 
 
-def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> SessionError | None:
+def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> "SessionError | None":
     """What ONNX Runtime says against a model; None where it loads it, or was cut off.
 
     optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
     """
+    from surgeon.running.away import Away  # not at the top: a run that changes nothing is spared their weight
+    from surgeon.running.runtime import SessionError
+
+    given, folder = _without_weights(model)
+    away = Away(options.required(), options.run_time)
     try:
-        with Away(options.required(), options.run_time).open(model, optimised=optimised, runs=False):
+        with away.open(given, optimised=optimised, only_loads=True, folder=folder):
             return None
     except SessionError as refused:
         return None if refused.cut_off else refused
+
+
+def _without_weights(model: Written) -> tuple[Written, Path | None]:
+    """A large file's model in memory, large tensors of which lie in the file, and the file's folder; else the model."""
+    if not isinstance(model, Path) or model.stat().st_size < LARGE:
+        return model, None
+    with Model.open(model, threshold=LEAST) as opened:
+        made = pointing_at(opened)
+    return (model, None) if made is None else (made, model.absolute().parent)
 
 
 def _told(line: str, made: Written) -> str:

@@ -41,15 +41,23 @@ class Away:
     custom_ops: Sequence[Path | str] = ()
     run_time: float = RUN_TIME
 
-    def open(self, model: Path | ModelProto, *, optimised: bool = False, runs: bool = True) -> Whole:
+    def open(
+        self,
+        model: Path | ModelProto,
+        *,
+        optimised: bool = False,
+        only_loads: bool = False,
+        folder: Path | None = None,
+    ) -> Whole:
         """Return what runs a whole model in a child.  A context manager: leave it, or the child stays in use.
 
         As `open_model`; that the model ends its process, takes too long or too much memory is a SessionError too.  A
         model with an operator whose implementation lives in this process alone runs here.
         """
         if _is_computed_here(model, bound(self.custom_ops)):
-            return open_model(model, self.custom_ops, optimised=optimised, runs=runs)
-        opening = HeldModel(model, tuple(self.custom_ops), optimised, shipped(self.custom_ops), runs)
+            return open_model(model, self.custom_ops, optimised=optimised, only_loads=only_loads, folder=folder)
+        own = shipped(self.custom_ops)
+        opening = HeldModel(model, tuple(self.custom_ops), optimised, own, only_loads, folder)
         return HeldAway(opening, self.run_time)
 
 

@@ -22,14 +22,15 @@ from surgeon.running.whole import Whole, open_model
 class HeldModel:
     """A model to hold, and with what it runs.
 
-    implementations: of the user's process, as `shipped` gives them.  runs: it is to run, else only to load.
+    implementations: of the user's process, as `shipped` gives them.  only_loads, folder: as for `Session`.
     """
 
     model: Path | ModelProto
     custom_ops: Sequence[Path | str]
     optimised: bool
     implementations: bytes
-    runs: bool = True
+    only_loads: bool = False
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,13 @@ def hold(opening: HeldModel, _: Note) -> tuple[dict[str, Any], list[Any]]:
 
     def opened() -> Whole:
         receive(opening.implementations)
-        return open_model(opening.model, opening.custom_ops, optimised=opening.optimised, runs=opening.runs)
+        return open_model(
+            opening.model,
+            opening.custom_ops,
+            optimised=opening.optimised,
+            only_loads=opening.only_loads,
+            folder=opening.folder,
+        )
 
     return hold_as(opened)
 

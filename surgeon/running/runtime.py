@@ -108,7 +108,8 @@ class Session:
     `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.  Of `custom_ops`
     the shared libraries are loaded; Python implementations are not for ORT.  `exact`: products of uint8 by int8 in a
     ModelProto come out as their operators mean them, also where this processor's kernels saturate.
-    `runs`: it is to run, else only to load: then no weight is laid out anew for kernels.
+    `only_loads`: it is not to run, so no weight is laid out anew for kernels.  `folder`: where data files of a
+    ModelProto lie.
     Raises SessionError when ORT does not load it.
     """
 
@@ -122,7 +123,8 @@ class Session:
         *,
         optimised: bool = False,
         exact: bool = True,
-        runs: bool = True,
+        only_loads: bool = False,
+        folder: pathlib.Path | None = None,
     ) -> None:
         import onnxruntime
 
@@ -133,8 +135,10 @@ class Session:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
-        if not runs:
+        if only_loads:
             options.add_session_config_entry("session.disable_prepacking", "1")
+        if folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", _in_utf8(folder))
         if exact and isinstance(model, onnx.ModelProto) and has_mixed_products(model) and saturates():
             model = evened(model)
         self._open(model, custom_ops, options, "CPUExecutionProvider")
@@ -191,7 +195,6 @@ class Session:
         for name, result in zip(self.outputs, results, strict=True):
             flatten(name, result, flat)
         return flat
-
 
     def fill(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
         """Run on one input and have one output lie where it is asked for, in an array of its shape and dtype.

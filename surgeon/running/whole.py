@@ -38,20 +38,26 @@ class Whole(Protocol):
 
 
 def open_model(
-    model: Path | ModelProto, custom_ops: Sequence[Path | str] = (), *, optimised: bool = False, runs: bool = True
+    model: Path | ModelProto,
+    custom_ops: Sequence[Path | str] = (),
+    *,
+    optimised: bool = False,
+    only_loads: bool = False,
+    folder: Path | None = None,
 ) -> Whole:
     """Return what runs a whole model.  A context manager: leave it, or its memory stays in use.
 
     custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which serve like those
-    that are registered.  optimised: with ONNX Runtime's own optimisations.  runs: it is to run, else only
-    to load, which takes less time and memory.
+    that are registered.  optimised: with ONNX Runtime's own optimisations.  only_loads, folder: as for
+    `Session`.
 
     Raises SessionError; with `missing` where nothing runs it that is here, saying what to do.  Raises UsageError for a
     Python file that cannot be run, and for an implementation that cannot be sent to its process.
     """
     try:
-        given = _with_whole_sums(model) if runs else model
-        return Session(given, custom_ops, optimised=optimised, exact=runs, runs=runs)
+        given = model if only_loads else _with_whole_sums(model)
+        exact = not only_loads
+        return Session(given, custom_ops, optimised=optimised, exact=exact, only_loads=only_loads, folder=folder)
     except SessionError as refused:
         if not refused.missing:
             raise
