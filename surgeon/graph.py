@@ -244,7 +244,8 @@ class Graph(gs.Graph):
             ]
             yield self._like(np.asarray(value), shares)
 
-    def _like(self, value: np.ndarray[Any, Any], siblings: Sequence[Any]) -> Any:
+    def _like(self, value: np.ndarray[Any, Any], others: Sequence[Any]) -> Any:
+        siblings = [item.told_by if isinstance(item, Number) else item for item in others]
         for sibling in siblings:
             if sibling.dtype is not None:
                 return Number(self._fresh("constant"), fitted(value, sibling.dtype), None)
@@ -261,12 +262,11 @@ class Graph(gs.Graph):
             outputs[0].dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.nodes[-1].attrs["to"]))
         for position, tensor in enumerate(outputs):
             formal = _formal(known.outputs, position).type
-            allowed = known.types.get(formal, frozenset({formal}))
-            if len(allowed) == 1:
+            if len(allowed := known.types.get(formal, frozenset({formal}))) == 1:
                 tensor.dtype = _numpy(next(iter(allowed)))
             for place, source in enumerate(inputs):
                 if source.name and _formal(known.inputs, place).type == formal:
-                    tensor.like = source
+                    tensor.like = source.told_by if isinstance(source, Number) else source
                     break
 
 
@@ -305,11 +305,11 @@ class Untold(gs.Variable):
 
 
 class Number(gs.Constant):
-    """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""
+    """A constant that a replacement wrote as a plain number; `like`: the tensor whose dtype it takes at run time."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
         super().__init__(name, values.astype(object) if values.dtype.kind == "U" else values)  # strings, as ONNX's are
-        self.like = like
+        self.like, self.told_by = like, self if like is None else like
 
     @property
     def is_plain(self) -> bool:

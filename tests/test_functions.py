@@ -1,10 +1,12 @@
 """Local functions: their bodies, attribute references, constants, opset and imports."""
 
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 from surgeon.patterns.gelu import gelu
 
+import surgeon
 from surgeon import Graph, Tensor
 from tests.models import graph, make, matches, ops, opset, reasons, run
 from tests.test_scopes import IF, branches, erf_form, relu_tanh
@@ -165,3 +167,18 @@ def test_a_body_inside_a_function():
     after, _ = run(model, gelu)
     assert ops(after.functions[0]) == ["If", "Gelu", "Neg", "Identity"]
     assert "com.microsoft" in {item.domain for item in after.functions[0].opset_import}
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Softmax", "Swish"])
+@pytest.mark.parametrize("dtypes", [("double",), ("float", "double"), ("float16", "float")], ids=str)
+def test_constants_in_a_function_follow_the_dtype_of_each_call(op, dtypes):
+    """Also a second constant, behind a node that reads the first."""
+    opset = 24 if op == "Swish" else 20
+    inputs = ", ".join(f"{dtype}[n, 4] x{place}" for place, dtype in enumerate(dtypes))
+    outputs = ", ".join(f"{dtype}[n, 4] y{place}" for place, dtype in enumerate(dtypes))
+    calls = " ".join(f"y{place} = f.f.F(x{place})" for place in range(len(dtypes)))
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : {opset}, "f.f" : 1]>
+        g ({inputs}) => ({outputs}) {{ {calls} }}
+        <domain: "f.f", opset_import: ["" : {opset}]> F (x) => (y) {{ y = {op}(x) }}""")
+    _, report = surgeon.rewrite(model, "onnx", target="decomposed")
+    assert report.outcome == "proved"
