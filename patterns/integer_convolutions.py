@@ -36,6 +36,7 @@ def convolved(g: Graph, m: Any, more: int = 0) -> Parts:
     """
     is_fixed = m.w.rank is not None and all(isinstance(size, int) for size in m.w.shape)
     require(is_fixed, "the size of the weights is free")
+    require(m.w.rank > 2, "the weights are of no convolution: they have no axis beside the channels")
     channels = m.w.shape[1]
     shape = [-1] + [1] * (m.w.rank - 1)
     bounds = np.full((channels, 1), magnitude(m.w, m.w_zero) * int(np.prod(m.w.shape[2:])))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeAlias
 
 from onnx import FunctionProto
 
@@ -26,7 +26,10 @@ from surgeon.splicing.splice import Splicer, Step
 ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
 
+DEEPEST = 4  # nodes of rules that are followed back to tell a tensor from another
+
 Progress = Callable[[str, int], None]
+State: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ class Driver:
     first: Sequence[Rule] = ()
     splicer: Splicer = field(init=False)
     acceptance: Acceptance = field(init=False)
-    _seen: dict[Any, list[str]] = field(default_factory=dict)
+    _seen: dict[Any, list[State]] = field(default_factory=dict)  # what rules replaced, by place
     _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)
     _settled: dict[tuple[int, int], int] = field(default_factory=dict)  # how long the log was when a rule found nothing
     _before_last: tuple[list[Mismatch], int] = ([], 0)
@@ -93,7 +96,7 @@ class Driver:
         return self.splicer.steps
 
     def run(self) -> None:
-        """Rewrite until nothing matches any more.  Raises RewriteError when rules undo each other."""
+        """Rewrite until nothing matches any more.  Raises RewriteError where a rule finds no end."""
         self._allowed_growth = GROWTH * sum(len(scope.nodes) for scope in self.index.scopes) + GROWTH_FREE
         scopes = self.index.scopes
         if self.first:  # a function that nobody calls any more is spared what is done to functions
@@ -147,7 +150,7 @@ class Driver:
             return
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):
-                self._guard_loop(rule, match)
+                self._keep_state(rule, match)
                 step = self.splicer.apply(match, fragment, rule.name)
                 self.replay.took(step)
                 self._growth += len(step.added) - len(step.removed)
@@ -167,6 +170,7 @@ class Driver:
             try:
                 self.choice.require_allowed(match)
                 self.replay.require(rule.name, match)
+                self._require_new(rule, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
             except (Refused, Declined) as why:
                 root = match.root
@@ -180,27 +184,47 @@ class Driver:
         for match in find(self.index, compiled, scope, accept):
             yield match, built[0]
 
-    def _guard_loop(self, rule: Rule, match: Match) -> None:
-        """Two rules that undo each other meet the same place in the same state again."""
-        if not match.outputs or match.is_original:
-            return  # what only takes out comes to an end
-        made = {name for node in match.nodes for name in node.outputs}
-        outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))
-        ops = tuple(sorted(node.op for node in match.nodes))
-        place = (id(match.scope), match.outputs)
-        history = self._seen.setdefault(place, [])
-        state = f"{rule.name}|{ops}|{outside}"
-        if state in history:
-            names = dict.fromkeys(item.partition("|")[0] for item in history[history.index(state) :])
-            if len(names) == 1:
-                raise RewriteError(
-                    f"Rule {rule.name} writes what it looks for, at {match.root.label!r}, and so never ends; "
-                    "give it a condition that tells the two apart."
-                )
+    def _require_new(self, rule: Rule, match: Match) -> None:
+        """Refuse a match that a place had before, of which the rules in between made the same again.
+
+        So rules that undo each other come to an end: what the last of them in order writes stays.  Raises RewriteError
+        for one rule that writes what it looks for.
+        """
+        state = self._state(rule, match)
+        history = self._seen.get((id(match.scope), match.outputs), [])
+        if state is None or state not in history:
+            return
+        others = dict.fromkeys(name for name, _ in history[history.index(state) + 1 :] if name != rule.name)
+        if not others:
             raise RewriteError(
-                f"Rules {' and '.join(names)} undo each other at {match.root.label!r}; run them one at a time."
+                f"Rule {rule.name} writes what it looks for, at {match.root.label!r}, and so never ends; "
+                "give it a condition that tells the two apart."
             )
-        history.append(state)
+        order = [item.name for item in self.rules]
+        if order.index(rule.name) < max(map(order.index, others)):
+            raise Refused(f"{' and '.join(others)} would undo it, and did so here before")
+
+    def _keep_state(self, rule: Rule, match: Match) -> None:
+        """Note what a rule is about to replace."""
+        state = self._state(rule, match)
+        if state is not None:
+            self._seen.setdefault((id(match.scope), match.outputs), []).append(state)
+
+    def _state(self, rule: Rule, match: Match) -> State | None:
+        """A rule and what it replaces, whatever inner tensors are called; None where that comes to an end by itself."""
+        if not match.outputs or match.is_original:
+            return None  # what only takes out comes to an end
+        scope, made = match.scope, {name for node in match.nodes for name in node.outputs}
+        outside = sorted({name for node in match.nodes for name in node.inputs} - made)
+        ops = sorted(node.op for node in match.nodes)
+        return rule.name, (*ops, *[self._origin_of(scope, name) for name in outside])
+
+    def _origin_of(self, scope: Scope, name: str, depth: int = DEEPEST) -> str:
+        """A tensor by its name in the source, or by the nodes of rules that make it of such."""
+        node = scope.producers.get(name) if name in self.splicer.inner else None
+        if node is None or not depth:
+            return name if node is None else node.op
+        return f"{node.op}({', '.join(self._origin_of(scope, item, depth - 1) for item in node.inputs)})"
 
     @property
     def refusals(self) -> list[Mismatch]:
