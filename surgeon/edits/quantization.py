@@ -32,8 +32,8 @@ class StripQdq(Edit):
     A pair of them that follow each other with the same scale and zero point goes, and stored integers that a
     DequantizeLinear reads become stored floats, of the same values, in the main graph.  Where 0 is an end of what a
     pair can hold, a Clip keeps its limits: quantisers leave out a Relu or a Clip there.  What lies between the two and
-    computes with integers stays as it is, and so do operators of integers such as QLinearConv.  The result is
-    UNPROVED, as it answers otherwise on purpose.
+    computes with integers stays as it is, and so do operators of integers such as QLinearConv.  Where only stored
+    integers became floats, the result is proved; where pairs went, it is UNPROVED, as it answers otherwise on purpose.
 
     Examples:
         >>> import surgeon
@@ -81,7 +81,9 @@ class StripQdq(Edit):
             draft.store(*stored, *stored_limits)
             _read_others(draft, renamed)
             prune(draft)
-            draft.claim.by_structure, draft.claim.untold = False, UNTOLD
+            draft.claim.by_structure = False
+            if pairs:  # stored integers were rounded before the model was: the floats are the same numbers
+                draft.claim.untold = UNTOLD
         return self._said(draft, pairs, len(stored))
 
     def _said(self, draft: ModelDraft, pairs: int, stored: int) -> Iterator[str]:
