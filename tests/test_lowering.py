@@ -139,6 +139,7 @@ NODES = {  # inputs, outputs, constants, nodes
     ),
 }
 NO_KERNEL = {"GroupNorm"}  # on a CPU
+APPROXIMATE = {"DynamicQuantizeLSTM"}  # in no group unless it is asked for: it has tests beside its rule
 
 
 def one(name, opset=21):
@@ -175,7 +176,7 @@ def mentioned():
 
 
 def test_every_op_that_rules_name_is_here():
-    assert set(mentioned()) == NODES.keys()
+    assert set(mentioned()) - APPROXIMATE == NODES.keys()
 
 
 def lowered(group, target):

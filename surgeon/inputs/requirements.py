@@ -149,7 +149,7 @@ MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 DECLARABLE = (
     *(kind for kind in EDGES if kind not in _STANDING_IN),
     *MASKED_KINDS,
-    Values.BACKWARDS,
+    *(Values.BACKWARDS, Values.WIDE, Values.LARGE),
 )
 # On these, what is infinite or NaN has overflowed, or comes of a zero that a tiny number became on the way: the inputs
 # are finite, and few are zero.

@@ -5,7 +5,7 @@ whoever has a package or a folder `patterns`, on Python's path or where he works
 
 GROUPS names those that people want together, by file or rule, in the order in which they run; a group may hold others.
 The norm of a group or an image has a layer norm in it, so it comes first.  Rules that change numbers beyond rounding
-are in none.
+are in none; APPROXIMATE names those that join a group where approximate rules are asked for.
 """
 
 import pkgutil
@@ -222,3 +222,5 @@ GROUPS = {
     ),
     "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "bias_fast_gelu", "linear"),
 }
+
+APPROXIMATE = {"tensorrt": ("dynamic_quantize_lstm",), "onnx": ("dynamic_quantize_lstm",)}

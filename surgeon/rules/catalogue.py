@@ -58,7 +58,7 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
             if name.startswith("-"):
                 less.update(_resolve_one(name[1:]))
             elif name:
-                found[name] = _resolve_one(name)
+                found[name] = (*_resolve_one(name), *(_joining(name) if approximate else ()))
     if not found:
         raise RuleError("No rule is named; `surgeon rules` lists those there are.")
     if less:
@@ -140,6 +140,13 @@ def groups() -> dict[str, list[str]]:
         for name, members in getattr(_import(point.module), "GROUPS", {}).items():
             found.setdefault(name, []).extend(members)
     return found
+
+
+def _joining(name: str) -> Iterator[Rule]:
+    """The rules that join a group where approximate rules are asked for, as the packs' `APPROXIMATE` says."""
+    for point in points():
+        for member in getattr(_import(point.module), "APPROXIMATE", {}).get(name, ()):
+            yield from _resolve_one(member)
 
 
 def _members(name: str, known: _Names, known_packs: _Names, within: tuple[str, ...] = ()) -> Iterator[Rule]:
