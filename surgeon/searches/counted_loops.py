@@ -18,18 +18,30 @@ CARRIED = 2  # inputs of a loop, and of its body, before those that it carries o
 INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64})
 
 
+COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # and how much further it goes on
+
+
 class _Count(NamedTuple):
-    """Where a loop begins to count, and below what it goes on, as tensors outside of it."""
+    """How a loop counts.
+
+    start: where it begins, a tensor outside of it, "" for 0.  limit: below what it goes on; along an axis, a tensor as
+    long as that.  more: how much further it goes on.
+    """
 
     start: str
     limit: str
+    more: int = 0
+    axis: int | None = None
 
 
 def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
     """Loop without a trip limit that goes on while a counter, one more each time, is below a limit that stays.
 
-    Binds `body`, a function of one Loop with a trip limit, which is its first input; `start` and `limit`, integers;
-    `tensors`, all further inputs of the function; and `used`, which of its outputs somebody reads.
+    Where its condition says nothing of the kind, an element of a tensor that stays may be taken at the counter's place:
+    past the end there is none.  Binds `body`, a function of one Loop with a trip limit, which is its first input;
+    `start`, an integer, None for 0; `limit`, an integer, or where `axis` is not None what is so long along it; `more`,
+    how much further the loop may go on; `tensors`, all further inputs of the function; and `used`, which of its outputs
+    somebody reads.
     """
     types = shapes_of(index)
     for node in list(scope.by_op.get("Loop", ())):
@@ -39,8 +51,13 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
         body = next((inner for inner in scope.bodies if inner.owner is node), None)
         if item is None or item.ref_attr_name or body is None or not is_as_read(body):
             continue
-        count = _count(node, item.g)
-        if count is None or any(types.dtype(scope, name) not in INTEGERS for name in count):
+        numbers = (
+            count
+            for count in _Counter(node, item.g).counts()
+            if all(types.dtype(scope, name) in INTEGERS for name in _integers(count))
+        )
+        count = next(numbers, None)
+        if count is None:
             continue
         used = index.used(node)
         outputs = tuple(compress(node.outputs, used))
@@ -48,8 +65,10 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
             function = _limited(NodeProto.FromString(index.model.full(node.proto)))
             bound = {
                 "body": (function,),
-                "start": count.start,
+                "start": count.start or None,
                 "limit": count.limit,
+                "more": (count.more,),
+                "axis": (count.axis,),
                 "tensors": Several(list(function.input)[1:]),
                 "used": (used,),
             }
@@ -61,30 +80,75 @@ counted_loops = Search(
 )
 
 
-def _count(node: Node, body: GraphProto) -> _Count | None:
-    """How a loop counts, None where its condition says something else."""
-    makers = {name: made for made in body.node for name in made.output}
-    inputs = [value.name for value in body.input]
-    outputs = [value.name for value in body.output]
-    carried = dict(zip(inputs[CARRIED:], node.inputs[CARRIED:], strict=False))
-    nexts = dict(zip(inputs[CARRIED:], outputs[1:], strict=False))
-    condition = makers.get(_plain(outputs[0], makers))
-    if condition is None or condition.op_type not in ("Less", "Greater"):
-        return None
-    low, high = (_plain(name, makers) for name in condition.input)
-    if condition.op_type == "Greater":
-        low, high = high, low
-    step = makers.get(low)
-    if step is None or step.op_type != "Add":
-        return None
-    counter = next((name for name in step.input if name in carried and _plain(nexts[name], makers) == low), None)
-    others = [name for name in step.input if name != counter]
-    if counter is None or len(others) != 1 or not _is_one(others[0], body, makers):
-        return None
-    if high in carried:
-        return _Count(carried[counter], carried[high]) if _plain(nexts[high], makers) == high else None
-    own = {tensor.name for tensor in body.initializer}.union(makers, inputs)
-    return None if high in own else _Count(carried[counter], high)
+def _integers(count: _Count) -> list[str]:
+    """The tensors of a count that must be integers."""
+    return [name for name in (count.start, count.limit if count.axis is None else "") if name]
+
+
+class _Counter:
+    """What the body of a loop counts, and what that is compared with or looks up."""
+
+    def __init__(self, node: Node, body: GraphProto) -> None:
+        self._body = body
+        self._makers = {name: made for made in body.node for name in made.output}
+        inputs = [value.name for value in body.input]
+        outputs = [value.name for value in body.output]
+        self._carried = dict(zip(inputs[CARRIED:], node.inputs[CARRIED:], strict=False))
+        self._nexts = dict(zip(inputs[CARRIED:], outputs[1:], strict=False))
+        self._condition, self._iteration = outputs[0], inputs[0]
+        self._own = {tensor.name for tensor in body.initializer}.union(self._makers, inputs)
+
+    def counts(self) -> Iterator[_Count]:
+        """How often the loop may run, by its condition first, then by what it takes an element of."""
+        pending = [self._condition]
+        while pending:
+            made = self._makers.get(self._plain(pending.pop()))
+            if made is not None and made.op_type == "And":
+                pending += made.input
+            elif made is not None and made.op_type in COMPARED:
+                yield from self._compared(made)
+        for made in self._body.node:
+            if made.op_type == "Gather" and (limit := self._outside(made.input[0])) is not None:
+                axis = next((item.i for item in made.attribute if item.name == "axis"), 0)
+                yield from (_Count(start, limit, more, axis) for start, more in self._counted(made.input[1]))
+
+    def _compared(self, made: NodeProto) -> Iterator[_Count]:
+        low, high = made.input if made.op_type.startswith("Less") else reversed(made.input)
+        limit = self._outside(high)
+        if limit is not None:
+            for start, later in self._counted(low):
+                yield _Count(start, limit, COMPARED[made.op_type] + later)
+
+    def _counted(self, name: str) -> Iterator[tuple[str, int]]:
+        """Where a counter begins, and 1 if it is as it was before this step; nothing for any other tensor."""
+        name = self._plain(name)
+        counter, later = (name, 1) if name in self._carried or name == self._iteration else (self._before(name), 0)
+        if counter == self._iteration:
+            yield "", later
+        elif counter in self._carried and self._before(self._plain(self._nexts[counter])) == counter:
+            yield self._carried[counter], later
+
+    def _before(self, name: str) -> str:
+        """What a tensor is one more than, "" where it is none."""
+        step = self._makers.get(name)
+        if step is None or step.op_type != "Add":
+            return ""
+        found = [
+            self._plain(one)
+            for one, other in zip(step.input, reversed(step.input), strict=True)
+            if _is_one(other, self._body, self._makers)
+        ]
+        return found[0] if found else ""
+
+    def _outside(self, name: str) -> str | None:
+        """The tensor outside of the loop that this one is in every step; None where it is another."""
+        name = self._plain(name)
+        if name in self._carried:
+            return self._carried[name] if self._plain(self._nexts[name]) == name else None
+        return None if name in self._own else name
+
+    def _plain(self, name: str) -> str:
+        return _plain(name, self._makers)
 
 
 def _plain(name: str, makers: Mapping[str, NodeProto]) -> str:

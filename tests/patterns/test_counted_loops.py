@@ -27,19 +27,43 @@ def loop(condition=COUNTS, step=1, leaves=LEAVES, start=0, more="", trips=""):
     )
 
 
+SMALL = "lot = ReduceMax<keepdims = 0>(sum) most = Constant<value = float {1000.0}>() small = Less(lot, most)"
+
+
+def reading(place, axis="axis = 0", rows="float[r, 4] w"):
+    """A loop that adds the next row of a tensor in each step, until the sum is small or negative."""
+    return graph(
+        f"""from = Constant<value = int64 {{0}}>() first = Constant<value = bool {{1}}>()
+        v, s, y = Loop<body = rows (int64 i, bool ran, int64 at, float[4] sum) => (bool go, int64 j, float[4] more,
+                                                                               float[4] row) {{
+            one = Constant<value = int64 {{1}}>() j = Add(at, one) row = Gather<{axis}>(w, {place})
+            more = Add(sum, row) low = Constant<value = float {{0.25}}>()
+            size = ReduceMax<keepdims = 0>(more) go = Less(low, size)
+        }}>(, first, from, x)""",
+        f"(float[4] x, {rows}) => (float[4] s, float[t, 4] y)",
+    )
+
+
 # fmt: off
 FIRES = [
     Case(counted_loops, "while the next is below the limit", loop(), target="tensorrt"),
     Case(counted_loops, "from another number on", loop(start=1), target="tensorrt"),
     Case(counted_loops, "compared as floats, as TensorFlow writes it", loop(CAST), target="tensorrt"),
     Case(counted_loops, "the limit first", loop("go = Greater(last, j)"), target="tensorrt"),
+    Case(counted_loops, "up to the limit itself", loop("go = LessOrEqual(j, last)"), target="tensorrt"),
+    Case(counted_loops, "as it was before the step", loop("go = Less(at, last)"), target="tensorrt"),
+    Case(counted_loops, "by the number of the iteration", loop("n = Add(one, i) go = Greater(last, n)"),
+         target="tensorrt"),
+    Case(counted_loops, "and while something else holds", target="tensorrt",
+         model=loop(f"{SMALL} below = Less(j, last) go = And(small, below)")),
+    Case(counted_loops, "while there are rows to read", model=reading("i"), target="tensorrt"),
+    Case(counted_loops, "while there are columns to read, by a counter", target="tensorrt",
+         model=reading("at", "axis = 1", "float[4, r] w")),
 ]
 SPARES = [
     Case(counted_loops, "a trip limit is there", loop(trips="k"), target="tensorrt",
          why="no Loop without a trip limit"),
     Case(counted_loops, "steps of two", loop(step=2), target="tensorrt", why="no Loop without a trip limit"),
-    Case(counted_loops, "up to the limit itself", loop("go = LessOrEqual(j, last)"), target="tensorrt",
-         why="no Loop without a trip limit"),
     Case(counted_loops, "a limit that moves", target="tensorrt", why="no Loop without a trip limit",
          model=loop(leaves=LEAVES.replace("int64 last", "int64 later"), more="later = Sub(last, one)")),
     Case(counted_loops, "for another target", loop(), why="no form for target ort"),
