@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (
     "display errors grouping limits listing neighbours packs versions",
     "target",
-    "parcels file ops words",
+    "commands parcels file ops words",
     "layouts",
     "implementations graph indexing plugins",
     "shapes",

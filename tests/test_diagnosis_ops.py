@@ -129,7 +129,7 @@ def test_a_domain_of_onnx_runtime_s_own():
     assert found.reason == "it is ONNX Runtime's own and not in ONNX"
     assert found.helps[0] == "rule gelu fires: surgeon rewrite IN OUT --rules gelu --target onnx"
     older = only(model("y = com.microsoft.Gelu(x)", com_microsoft=1), "onnx")
-    assert "rule gelu may do from opset 20 on: surgeon upgrade IN OUT --opset 20 first" in older.helps
+    assert "rule gelu may do from opset 20 on: surgeon upgrade IN OUT --opset 20" in older.helps
 
 
 def test_a_kernel_that_the_cpu_does_not_have():
@@ -276,11 +276,10 @@ def test_nothing_is_said_of_torch_for_a_model_that_torch_did_not_make(mark):
     said = f"{found.chain} {found.torch_op} {' '.join(found.helps)}"
     if mark:
         assert found.chain == "torch op mine::op -> [no mapping] -> ONNX op (or kernel)"
-        assert "surgeon learn" in said
     else:
         assert "torch" not in said
-        assert "learn" not in said
-        assert "a rule that writes it in ops that the target has (surgeon rewrite --rules FILE.py)" in found.helps
+    rule = "a rule that writes it in ops that the target has: surgeon rewrite IN OUT --rules FILE.py"
+    assert rule in found.helps
 
 
 def test_a_rule_whose_result_does_not_run_either_is_no_advice():

@@ -140,7 +140,7 @@ def test_what_tensorrt_refuses_fails_and_says_so(files, fake_gpu, tmp_path):
     found = surgeon.compare(files[0], tmp_path / "det.onnx", runtime="tensorrt")
     assert found.outcome.value == "failed"
     assert "TensorRT refuses it" in found.reason
-    assert "surgeon check tells at which nodes" in found.reason
+    assert "at which nodes: surgeon check IN --target tensorrt" in found.reason
 
 
 @needs_parser

@@ -245,8 +245,8 @@ def test_one_node_in_a_place_that_fires() -> None:
         ("/h1/Mull", "The model has no node or tensor '/h1/Mull'; did you mean /h1/Mul or /l1m/Mul or /y/Mul?"),
         (
             "qqqqqqqqqq",
-            "The model has no node or tensor 'qqqqqqqqqq'; it has /l0d/Div, /l0e/Erf, /l0a/Add and 7 more, "
-            "and surgeon view shows them all.",
+            "The model has no node or tensor 'qqqqqqqqqq'; it has /l0d/Div, /l0e/Erf, /l0a/Add and 7 more; "
+            "all of them: surgeon view IN",
         ),
         ("half", "No node makes 'half', which is an input or a weight; name a node or a tensor that one makes."),
     ],

@@ -96,9 +96,9 @@ CASES = [
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "There is no execution provider 'cdua'"),
     ("run e.toml m.onnx o.onnx", "e.toml, line 2: A number of sites is expected of 'gleu', which is not run; did you"),
     # recipes
-    ("run m.onnx o.onnx", "m.onnx stands where surgeon run takes a recipe, a TOML file; give that first"),
-    ("run m.onnx", "as in surgeon run RECIPE.toml m.onnx."),
-    ("run m.onnx o.onnx r.toml", "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT."),
+    ("run m.onnx o.onnx", "m.onnx is not a recipe; give a TOML file first"),
+    ("run m.onnx", "give a TOML file first: surgeon run RECIPE.toml m.onnx; "),
+    ("run m.onnx o.onnx r.toml", "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT"),
     ("run r.toml m.onnx", "Name the model and where to write it, or many with --over and --to."),
     ("run r.toml --over m.onnx placeholder.onnx --to out", "If the shell expanded a pattern to several files"),
 ]
@@ -121,7 +121,7 @@ def test_a_name_that_matches_nothing_is_refused(folder, command, words):
         ("simplify m.onnx o.onnx", "did you mean surgeon rewrite?"),
         ("convrt m.onnx o.onnx", "There is no command 'convrt'; did you mean surgeon convert?"),
         ("Rewrite m.onnx o.onnx", "There is no command 'Rewrite'; did you mean surgeon rewrite?"),
-        ("m.onnx", "'m.onnx' is a file; name a command first, as in surgeon inspect m.onnx."),
+        ("m.onnx", "'m.onnx' is a file; name a command first, as in: surgeon inspect m.onnx"),
         ("qqqqq", "There is no command 'qqqqq'; surgeon --help lists them."),
         ("rewrite m.onnx o.onnx gelu", "Name rules with --rules, as in --rules gelu."),
         ("rewrite m.onnx o.onnx ort -r gelu", "Name rules with --rules, as in --rules ort."),

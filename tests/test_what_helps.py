@@ -51,7 +51,7 @@ def test_what_a_newer_opset_would_bring_is_the_first_line_below_the_table(tmp_pa
     report = dry(hard_swishes(tmp_path), "ort")
     lines = text_of(report).splitlines()
     table = lines[: lines.index("")]
-    assert table[-2].split()[1:] == ["others", "0", "surgeon", "explain", "says", "why"]
+    assert table[-2].split()[1:] == ["others", "0", "why:", "surgeon", "explain", "IN", "--rules", "ort"]
     assert table[-1] == "3 hard_swish more with opset 14: add --upgrade auto, or surgeon upgrade IN OUT --opset 14"
     assert "opset 14" not in "\n".join(missed(report))
 

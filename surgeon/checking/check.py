@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.checking.remedies import add_rules
+from surgeon.checking.sets import add_sets
 from surgeon.diagnosis.custom_ops import CustomOps
 from surgeon.diagnosis.data import check_data, without_echoes
 from surgeon.diagnosis.dtypes import InferredDtypes
-from surgeon.diagnosis.finding import Diagnostic, Diagnostics, Findings
+from surgeon.diagnosis.finding import CONSTANT, Diagnostic, Diagnostics, Findings
 from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
 from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
@@ -181,7 +182,10 @@ def _findings(
     findings = Findings(without_echoes(list(found), wrong))
     findings.runtime, findings.target = found.runtime, target.name
     if _is_sound(index):
-        add_rules(findings, index, target, provider)
+        uncured = add_rules(findings, index, target, provider)
+        known = [found for found, _ in uncured]
+        uncured += [(found, []) for found in findings if CONSTANT in found.helps and found not in known]
+        add_sets(uncured, index, model, target, provider)
     return findings
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from surgeon.commands import command, placed, upgrade_to
 from surgeon.diagnosis.finding import Diagnostic
 from surgeon.errors import SurgeonError
 from surgeon.explaining.explain import misses_at
@@ -17,23 +18,27 @@ from surgeon.rules.rule import Plan, Rule
 from surgeon.searches.placeholders import unnamed_arguments
 from surgeon.targets.target import Target
 
-DEFAULT = "ort"  # what commands take where no target is named
 HELPED = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"})
 
 
 @dataclass(slots=True)
 class _Help:
-    """What rules do for one finding, best first."""
+    """What rules do for one finding, best first.  may: what is said of rules that do not fire, with their names."""
 
     fires: list[str] = field(default_factory=list)
-    may: list[str] = field(default_factory=list)
+    may: dict[str, str] = field(default_factory=dict)
     is_whole: bool = False
 
 
-def add_rules(findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None) -> None:
+def add_rules(
+    findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None
+) -> list[tuple[Diagnostic, list[str]]]:
     """Put the rules that help before the findings' helps, first those that fire.  The index must be a sound one.
 
     Where one fires at all nodes of a placeholder, what else could be done about it is left out.
+
+    Returns:
+        The findings that no rule cures by itself, each with the names of the rules that look for its nodes.
     """
     wanted = [(found, _Help()) for found in findings if found.kind in HELPED and found.where]
     ops = {node.op for found, _ in wanted for node in found.where}
@@ -53,6 +58,7 @@ def add_rules(findings: Iterable[Diagnostic], index: Index, target: Target, ep: 
     for found, help_ in wanted:
         rest = [] if help_.is_whole and found.kind == "mapping" else found.helps
         found.helps = [*help_.fires, *([] if help_.is_whole else help_.may), *rest]
+    return [(found, list(help_.may.values())) for found, help_ in wanted if not help_.is_whole]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +79,11 @@ class _Told:
                 return  # an exact one does all of it
             many = "" if count == found.count else f" at {count} of {found.count} nodes"
             many += "" if self.rule.is_exact else " (it changes numbers beyond rounding)"
-            help_.fires.append(f"rule {self.rule.name} fires{many}: {self._command('rewrite IN OUT')}")
+            help_.fires.append(f"rule {self.rule.name} fires{many}: {self._command('rewrite', 'IN', 'OUT')}")
             help_.is_whole = help_.is_whole or (count == found.count and self.rule.is_exact)
         elif needs is not None or found.kind == "mapping" or self.rule.lacking:
             told = self._near(nodes[0], found.kind == "mapping")
-            help_.may += [told] if told and self.rule.is_exact else []
+            help_.may |= {told: self.rule.name} if told and self.rule.is_exact else {}
 
     def _near(self, node: Node, is_placeholder: bool) -> str:
         """What to say of a rule that does not fire at a node; "" where it comes not near to it."""
@@ -85,18 +91,16 @@ class _Told:
             return ""
         miss = next(iter(misses_at(self.index, self.rule, self.target, self.ep, node)), None)
         if miss is not None and miss.opset:
-            first = f"surgeon upgrade IN OUT --opset {miss.opset} first"
-            return f"rule {self.rule.name} may do from opset {miss.opset} on: {first}"
+            return f"rule {self.rule.name} may do from opset {miss.opset} on: {upgrade_to(miss.opset)}"
         if miss is not None and self.rule.lacking and _is_of_node(miss):
             return f"rule {self.rule.name} writes it otherwise, but not here: {miss.reason}"
         if miss is None or not miss.near or not is_placeholder or self.is_aside:
             return ""
         why = f"does not fire ({miss.reason})"
-        return f"rule {self.rule.name} looks for it and {why}: {self._command('explain IN')}"
+        return f"rule {self.rule.name} looks for it and {why}: {self._command('explain', 'IN')}"
 
-    def _command(self, words: str) -> str:
-        target = "" if self.target == DEFAULT else f" --target {self.target}"
-        return f"surgeon {words} --rules {self.rule.name}{target}"
+    def _command(self, *words: str) -> str:
+        return command(*words, "--rules", self.rule.name, *placed(self.target, self.ep))
 
 
 def _is_of_node(miss: Mismatch) -> bool:

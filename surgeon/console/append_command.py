@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surgeon.commands import command
 from surgeon.console.edit_command import common, only, run_edits
 from surgeon.console.guard import reading, writing
 from surgeon.console.merge_command import run_merge
@@ -115,7 +116,8 @@ def asked(ctx: click.Context) -> "list[Edit]":
 
     kind, name = ctx.params["kind"], ctx.params["name"]
     if kind not in TAKES:
-        raise UsageError(f"{kind} is a model, which a recipe cannot append; merge it with surgeon merge.")
+        how = command("merge", "IN", kind, "OUT", "--connect", "OUTPUT=INPUT")
+        raise UsageError(f"{kind} is a model, which a recipe cannot append; merge it: {how}")
     given = _refuse_strange(kind, TAKES[kind], ctx)
     if kind in _TAILS:
         return detector_tail(ctx.params["source"], kind, output=name or "", **given)

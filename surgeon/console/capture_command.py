@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from surgeon.commands import command
 from surgeon.console.guard import reading
 from surgeon.errors import UsageError
 from surgeon.listing import counted
@@ -36,4 +37,4 @@ def capture(source: str, froms: str | None, tos: str | None, name: str, output: 
     for one in found.looser:
         if one.sites > found.sites:
             click.echo(f"with {one.what} free it would match {one.sites:,}")
-    click.echo(f"Fill in what is to be written, then: surgeon rewrite {source} OUT --rules {rules}")
+    click.echo(f"Fill in what is to be written, then: {command('rewrite', source, 'OUT', '--rules', rules)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surgeon.commands import command
 from surgeon.console.clean import clean
 from surgeon.console.console import print_json
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
@@ -217,7 +218,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
 
     if name is None:
         if prove:
-            raise UsageError("Say which rules to prove, as in: surgeon rules gelu --prove.")
+            raise UsageError(f"Say which rules to prove, as in: {command('rules', 'NAMES', '--prove')}")
         print_list(all_rules(), groups(), sys.stdout)
         return
     if name in TAILS and not prove:

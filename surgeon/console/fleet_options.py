@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from surgeon.commands import command as printed
 from surgeon.console.slips import QUOTE
 from surgeon.errors import UsageError
 
@@ -101,10 +102,10 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _lacking(recipe: str, source: str | None) -> str:
     """A sentence on a model, or a recipe, that was not named."""
     if Path(recipe).suffix != ".toml" and (source is None or Path(source).suffix != ".toml"):
-        given = " ".join(filter(None, (recipe, source)))
+        first, plain = printed("run", "RECIPE.toml", recipe, source or ""), ("rewrite", recipe, source or "OUT")
         return (
-            f"{recipe} stands where surgeon run takes a recipe, a TOML file; give that first, as in surgeon run "
-            f"RECIPE.toml {given}. To run rules without a recipe: surgeon rewrite {given} --rules NAMES."
+            f"{recipe} is not a recipe; give a TOML file first: {first}; "
+            f"to run rules without a recipe: {printed(*plain, '--rules', 'NAMES')}"
         )
     return "Name the model and where to write it, or many with --over and --to."
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from surgeon.commands import with_traceback
 from surgeon.console.clean import clean
 from surgeon.console.console import make_printable
 from surgeon.console.slips import extra_arguments, unknown_command
@@ -163,7 +164,7 @@ def _defect(error: Exception) -> str:
     what = f"{type(error).__name__}: {error}".partition("\n")[0]
     return (
         f"This is a defect of surgeon: {what} (in {code.co_name}); nothing more was written.  Please report it with "
-        "what `surgeon --traceback ...` prints."
+        f"what this prints: {with_traceback(click.get_current_context().find_root().meta.get(TYPED, ()))}"
     )
 
 

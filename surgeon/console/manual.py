@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
+from surgeon.commands import command
 from surgeon.console.console import console_for
 from surgeon.rules.rule import Rule
 from surgeon.rules.tails import TAILS
@@ -68,7 +69,7 @@ def print_tail(name: str, stream: TextIO) -> None:
     about = (
         "It is an edit, since it changes what the model answers: the head is found by structure, the tail is put "
         "behind it, held against the original in numpy, and the rules run over what comes of it.",
-        f"With settings, as thresholds: surgeon append IN OUT {tail.kind}.",
+        f"With settings, as thresholds: {command('append', 'IN', 'OUT', tail.kind)}",
         *([f"Only for --target {tail.target}."] if tail.target else []),
     )
     manual = (inspect.getdoc(EDITS[tail.kind]) or "").partition("\n\nExamples:")[0]

@@ -9,7 +9,7 @@ from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
 from surgeon.listing import and_more, first_of
 from surgeon.rewriting.result import Report, Site
-from surgeon.telling.misses import help_line, remarks, silent_rules, told_lines
+from surgeon.telling.misses import help_line, remarks, silent_rules, told_lines, why_command
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import (
     edited_lines,
@@ -94,7 +94,7 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
         table.add_row(name, *numbers, where, style="" if times or undone else "dim")
     if silent:
         numbers = ["0", *([""] if report.rolled_back else [])]
-        table.add_row(f"{len(silent):,} others", *numbers, "surgeon explain says why", style="dim")
+        table.add_row(f"{len(silent):,} others", *numbers, f"why: {why_command(report, silent)}", style="dim")
     return table
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from surgeon.commands import command
 from surgeon.listing import like
 
 _WORDS = {
@@ -38,8 +39,8 @@ QUOTE = "If the shell expanded a pattern to several files, quote it, as in '*.on
 def unknown_command(name: str, known: Sequence[str]) -> str:
     """A sentence on a command that there is not, with the commands that may be meant."""
     if os.path.isfile(name):
-        return f"{name!r} is a file; name a command first, as in surgeon inspect {name}."
-    meant = [command for command, words in _WORDS.items() if name.lower() in words.split()]
+        return f"{name!r} is a file; name a command first, as in: {command('inspect', name)}"
+    meant = [one for one, words in _WORDS.items() if name.lower() in words.split()]
     meant = meant or like(name, known)
     how = f"did you mean {' or '.join(f'surgeon {one}' for one in meant)}?" if meant else "surgeon --help lists them."
     return f"There is no command {name!r}; {how}"

@@ -9,6 +9,8 @@ from surgeon.display import Displayed, as_json
 from surgeon.indexing.scope import Node
 
 SHOWN = 5  # nodes named for one finding
+CONSTANT = "make it a constant"
+"""A help that `check` turns into the commands that do so for the model, and leaves out where none does."""
 _QUOTED, _ANY = re.compile(r"'[^']*'"), "'…'"
 Kind = Literal[
     "mapping",

@@ -6,6 +6,7 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.commands import upgrade_to
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.names import rename_nodes
 from surgeon.errors import UsageError
@@ -32,14 +33,13 @@ def require_casts(model: onnx.ModelProto, *dtypes: int) -> None:
     """Raise UsageError where a Cast would have to say its dtype as a string, or knows some of these dtypes not yet."""
     opset = imports_of(model.opset_import).get("", _CASTS_SINCE)
     if opset < _CASTS_SINCE:
-        raise UsageError(
-            f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}: raise it, by surgeon upgrade."
-        )
+        told = f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}"
+        raise UsageError(f"{told}; export it at a newer one.")
     for dtype in dtypes:
         later = range(opset, onnx.defs.onnx_opset_version() + 1)
         since = next((number for number in later if _casts(dtype, number)), 0)
         if since != opset:
-            advice = f"raise it, by --opset {since}" if since else "choose another dtype"
+            advice = f"raise it: {upgrade_to(since)}" if since else "choose another dtype"
             raise UsageError(f"No Cast of opset {opset} knows {dtype_name(dtype)}; {advice}.")
 
 

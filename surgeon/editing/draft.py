@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
+from surgeon.commands import command
 from surgeon.editing.freed import Freed
 from surgeon.editing.no_tensors import is_no_tensor, type_of_no_tensor
 from surgeon.errors import UsageError
@@ -15,6 +16,7 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.inputs.dims import wanted_inputs
 from surgeon.listing import nearest
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.walking import graphs_below, unused
 from surgeon.shapes.facts import Facts
 from surgeon.shapes.indexed import shapes_of
@@ -236,7 +238,7 @@ class ModelDraft(Editable):
                     "it; name tensors before it, or those that are taken out of it."
                 )
         if found.dtype is None or found.shape is None:
-            raise untold("dtype" if found.dtype is None else "rank", name)
+            raise untold(name, found)
         return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
 
 
@@ -260,11 +262,13 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     return f"The model has no {kind} {name!r}; {nearest(name, known)}"
 
 
-def untold(what: str, name: str) -> UsageError:
-    """A refusal for a tensor of which something, its dtype or its rank, is not known."""
+def untold(name: str, known: Facts) -> UsageError:
+    """A refusal for a tensor whose dtype or rank is not known."""
+    what, dtype = ("dtype", "DTYPE") if known.dtype is None else ("rank", dtype_name(known.dtype))
+    sizes = "SIZE,..." if known.shape is None else ",".join(str(_dimension(size) or "?") for size in known.shape)
+    state = "--state", f"{name}={dtype}[{sizes}]"
     return UsageError(
-        f"The {what} of {name!r} cannot be told from the graph; state it: surgeon edit IN OUT --state "
-        f"'{name}=float[SIZE,...]'."
+        f"The {what} of {name!r} cannot be told from the graph; state it: {command('edit', 'IN', 'OUT', *state)}."
     )
 
 

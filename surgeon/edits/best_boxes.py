@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from surgeon.commands import command, upgrade_to
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import flag_of
 from surgeon.edits.head_splits import HeadSplit, OfHead
@@ -13,6 +14,7 @@ from surgeon.edits.heads import replace_outputs
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
 from surgeon.running.suppression import best_boxes
+from surgeon.shapes.symbols import symbols
 
 GATHER_ND_SINCE = 12  # the opset from which GatherND has batch_dims (ONNX changelog)
 
@@ -107,7 +109,8 @@ class AppendBestBoxes(AppendBoxes):
     def _nodes(self, split: HeadSplit, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
         count, classes = self._sizes(split, draft)
         if draft.index.main.opset is None or draft.index.main.opset < GATHER_ND_SINCE:
-            raise UsageError(f"The best boxes need opset {GATHER_ND_SINCE}: raise it first, with --opset.")
+            how = upgrade_to(GATHER_ND_SINCE)
+            raise UsageError(f"The best boxes need opset {GATHER_ND_SINCE}; raise it first: {how}")
         most = min(self.most, count if self.single else count * classes)
 
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
@@ -135,7 +138,9 @@ class AppendBestBoxes(AppendBoxes):
         shape = self.shape(draft, self.scores or self.output)
         count, classes = (shape[2], shape[1]) if split.head in ("columns", "yolov8") else (shape[1], shape[2])
         if not isinstance(count, int) or not isinstance(classes, int):
-            raise UsageError(f"{self.told} has {count} boxes of {classes} classes: fix these sizes first, with --dim.")
+            free = sorted({name for size in (count, classes) if not isinstance(size, int) for name in symbols(size)})
+            how = command("edit", "IN", "OUT", *(word for name in free for word in ("--dim", f"{name}=N")))
+            raise UsageError(f"{self.told} has {count} boxes of {classes} classes; fix these sizes first: {how}")
         apart = {"yolov8": 4, "yolov5": 5}.get(split.head, 0)
         return count, classes - apart - bool(split.background)
 

@@ -66,10 +66,10 @@ def require_floats(draft: ModelDraft, name: str) -> int:
     dtype = draft.facts(name).type.tensor_type.elem_type
     if dtype not in FLOATS:
         raise UsageError(f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}; this needs one of floats.")
-    shape = draft.shapes.shape(draft.index.main, name)
-    if shape is None:
-        raise untold("rank", name)
-    return len(shape)
+    found = draft.shapes.facts(draft.index.main, name)
+    if found.shape is None:
+        raise untold(name, found)
+    return len(found.shape)
 
 
 @dataclass(frozen=True, slots=True)

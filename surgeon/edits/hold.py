@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from surgeon.commands import command
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
 from surgeon.editing.pruning import keep
@@ -77,7 +78,8 @@ class Hold(Edit):
         if free is not None and len(shape) == 1:
             shape = [len(numbers)]
         elif free is not None:
-            raise UsageError(f"The input {self.name!r} has the free size {free!r}; fix it first, by --dim {free}=N.")
+            how = command("edit", "IN", "OUT", "--dim", f"{free}=N")
+            raise UsageError(f"The input {self.name!r} has the free size {free!r}; fix it first: {how}")
         sizes = [size for size in shape if isinstance(size, int)]
         count = math.prod(sizes)
         if count > MOST or len(numbers) not in (1, count):

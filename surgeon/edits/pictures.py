@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, ValueInfoProto
 
+from surgeon.commands import upgrade_to
 from surgeon.editing.adding import add_nodes, opset_of
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import KeyedEdit, flag_of, numbers, spelled
@@ -109,7 +110,7 @@ class PrependImage(KeyedEdit):
         if self.resize is not None and opset_of(draft) < RESIZE_SINCE:
             raise UsageError(
                 f"Resizing as pictures are needs opset {RESIZE_SINCE}, and the model has {opset_of(draft)}: "
-                f"raise it first, with --opset {RESIZE_SINCE}."
+                f"raise it first: {upgrade_to(RESIZE_SINCE)}."
             )
         inner = draft.fresh(f"{self.input}_normalized")
         source, own = move_inside(draft, value, inner)

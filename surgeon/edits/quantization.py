@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, numpy_helper
 
+from surgeon.commands import command
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
 from surgeon.editing.names import rename_in
@@ -20,8 +21,8 @@ NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "Softmax", "Abs", "Exp"))
 """What computes nothing below 0."""
 CLIP_INPUTS_SINCE = 11  # the opset from which the limits of Clip are inputs (ONNX changelog)
 UNTOLD = (
-    "What quantisation rounded is not rounded any more, so that it answers otherwise on purpose: surgeon compare tells "
-    "by how much."
+    "What quantisation rounded is not rounded any more, so that it answers otherwise on purpose; by how much: "
+    f"{command('compare', 'IN', 'OUT')}"
 )
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
+from surgeon.commands import command
 from surgeon.display import Displayed
 from surgeon.errors import UsageError
 from surgeon.explaining.hidden import with_hidden
@@ -384,5 +385,5 @@ def _named(index: Index, name: str) -> list[Node]:
     names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
     near = like(name, sorted(names))
     some = first_of([node.label for _, node in nodes], SOME) or "none"
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}, and surgeon view shows them all."
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}; all of them: {command('view', 'IN')}"
     raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

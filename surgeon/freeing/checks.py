@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from surgeon.commands import upgrade_to
 from surgeon.freeing.demands import follow
 from surgeon.freeing.places import tell_flat, tell_joined, tell_tuples
 from surgeon.freeing.plan import Stuck
 from surgeon.freeing.reshapes import readings, target_of
 from surgeon.freeing.walk import Walk
+from surgeon.indexing.scope import split_op
 from surgeon.ops.records import record
+from surgeon.ops.schemas import history
+from surgeon.opsets.lossless import OLDEST
 from surgeon.shapes.facts import INT32, NodeView, Shape, axis_of
 from surgeon.shapes.layout import reshaped
 from surgeon.shapes.selecting import FAR, slice_parameters
@@ -315,7 +319,9 @@ def _recurrent(walk: Walk, site: NodeView) -> None:
 
 def _require_input(site: NodeView, position: int) -> None:
     if not site.has(position):
-        raise Stuck(site.node, "holds the size as an attribute; raise the opset first, as --opset 18 does")
+        later = (one.since_version for one in history(*split_op(site.node.op)) if len(one.inputs) > position)
+        how = [f"raise the opset first: {upgrade_to(min(later))}"] if (site.scope.opset or 0) >= OLDEST else []
+        raise Stuck(site.node, "holds the size as an attribute", *how)
 
 
 def _listed(sizes: "Sequence[Size | None]") -> str:

@@ -64,11 +64,11 @@ class Given:
 
 
 class Stuck(Exception):
-    """A node with which a size cannot be free.  why: what follows behind `Op at 'node'`."""
+    """A node with which a size cannot be free.  why: what follows behind `Op at 'node'`.  how: what to do about it."""
 
-    def __init__(self, node: Node, why: str) -> None:
+    def __init__(self, node: Node, why: str, how: str = "export the model with it free.") -> None:
         super().__init__(why)
-        self.node, self.why = node, why
+        self.node, self.why, self.how = node, why, how
 
 
 class Back(Exception):

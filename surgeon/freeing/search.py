@@ -124,7 +124,7 @@ def _refusal(stuck: Stuck | None, free: Mapping[str, int]) -> GraphError:
     if stuck is None:
         return GraphError(f"There are too many ways to read the graph with {names} free; free fewer sizes at once.")
     node = stuck.node
-    return GraphError(f"With {names} free, {node.op} at {node.label!r} {stuck.why}; export the model with it free.")
+    return GraphError(f"With {names} free, {node.op} at {node.label!r} {stuck.why}; {stuck.how}")
 
 
 def _state(walk: Walk) -> None:

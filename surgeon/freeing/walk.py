@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from surgeon.commands import command
 from surgeon.freeing.plan import Back, Counted, Given, Recipe, Repeated, SizeList, Stuck
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
@@ -61,7 +62,9 @@ class Walk:
         """Have the node read something else at a position.  Raises Stuck in a function, which others may call."""
         node = site.node
         if self._frozen is not None:
-            raise Stuck(self._frozen, f"calls a function that holds the old size at {node.label!r}; inline it")
+            how = command("rewrite", "IN", "OUT", "--inline", self._frozen.op)
+            why = f"calls a function that holds the old size at {node.label!r}"
+            raise Stuck(self._frozen, why, f"inline it: {how}")
         self._number += 1
         name = f"\0{self._number}"
         self.given[node, position] = Given(node, position, name, recipe)

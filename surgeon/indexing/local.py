@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from onnx import FunctionProto
 
+from surgeon.commands import command
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.indexing.scope import Node, Scope, qualified
@@ -51,7 +52,7 @@ class LocalFunctions:
             name = qualified(function.domain, function.name)
             raise GraphError(
                 f"The model has another local function {name} already; give yours another name, or inline the one "
-                f"that is there (--inline {name})."
+                f"that is there: {command('rewrite', 'IN', 'OUT', '--inline', name)}"
             )
 
     def add(self, function: FunctionProto) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from onnx import AttributeProto, NodeProto, TensorProto
 
+from surgeon.commands import upgrade_to
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import (
@@ -210,7 +211,8 @@ def _untaken(version: Schema, change: Retyping) -> str:
         if later.since_version > version.since_version and any(text in allowed for allowed in later.types.values()):
             where = spelled_domain(version.domain)
             since = f"from opset {later.since_version} of {where} on"
-            return f"{version.name} takes {new} {since}: surgeon upgrade raises it"
+            how = "" if version.domain else f": {upgrade_to(later.since_version)}"
+            return f"{version.name} takes {new} {since}{how}"
     return f"{version.name} takes no {new}"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from surgeon.commands import command
 from surgeon.errors import UsageError
 from surgeon.file.model import Address
 from surgeon.file.save import Written
@@ -52,7 +53,7 @@ def _named(kind: str, pattern: str, wiring: Wiring, source: Written) -> Iterator
 
 def _near(kind: str, pattern: str, wiring: Wiring) -> str:
     if kind == "rule":
-        return "surgeon explain says why the rule finds no place there."
+        return f"why the rule finds no place there: {command('explain', 'IN', '--rules', pattern)}"
     known = {node.op if kind == "op" else node.label for node in wiring.nodes()}
     return nearest(pattern, sorted(known))
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from surgeon.commands import command
 from surgeon.editing.edit import Edit
 from surgeon.edits.catalogue import all_edits
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
@@ -52,7 +53,7 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
     try:
         text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a mark first
     except UnicodeDecodeError:
-        how = "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT"
+        how = f"give a TOML file, and the models behind it: {command('run', 'RECIPE', 'IN', 'OUT')}"
         raise ModelFileError(f"The recipe {path} is no text in UTF-8; {how}.") from None
     except OSError as error:
         raise ModelFileError(f"The recipe {path} cannot be read: {error.strerror}.") from None

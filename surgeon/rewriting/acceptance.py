@@ -7,6 +7,7 @@ alike, and held against the schemas.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from surgeon.commands import upgrade_to
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
@@ -141,7 +142,7 @@ class Acceptance:
             self.splicer.require_writable(match, fragment)
         except OpsetError as error:
             needs = error.needs if match.scope.function is None else None
-            change = f"raise the opset: surgeon upgrade IN OUT --opset {needs}" if needs else ""
+            change = f"raise the opset: {upgrade_to(needs)}" if needs else ""
             finding = _finding("opset", compiled, match, str(error).rstrip("."))
             finding = replace(finding, change=change, opset=needs or 0)
             raise Declined(finding, is_of_form=is_of_form) from error
@@ -173,7 +174,7 @@ class Acceptance:
         raised = lacking.opset or (later_opset(self.provider, rule, plan, match) if self.provider else None)
         if raised is None or match.scope.function is not None:
             raised = 0
-        change = f"raise the opset: surgeon upgrade IN OUT --opset {raised}" if raised else ""
+        change = f"raise the opset: {upgrade_to(raised)}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
         finding = Finding("kernel", wanted, "none", "", lacking.told, change, where, at=at, opset=raised)
         return Declined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
@@ -185,7 +186,7 @@ class Acceptance:
             told, change = f"{wants} and {scope.function.label} has {scope.opset}, its own", ""
             advice, opset = "; export it at a newer one", 0
         else:
-            upgrade = f"surgeon upgrade IN OUT --opset {needs}"
+            upgrade = upgrade_to(needs)
             told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
             advice, opset = f"; raise it with: {upgrade}", needs
         found, at = f"opset {scope.opset}", match.root.label

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
+from surgeon.commands import command
 from surgeon.editing.result import EditReport
 from surgeon.editing.run import edited
 from surgeon.edits.detector_tails import detector_tail, has_tail
@@ -42,7 +43,8 @@ def with_tail(
         return stack.enter_context(run)
     except UsageError as error:  # the head is looked at once more as the edit is done
         told = str(error).rstrip(".")
-        raise UsageError(f"{told}; the command that takes these is surgeon append IN OUT {tail.kind}.") from None
+        how = command("append", "IN", "OUT", tail.kind)
+        raise UsageError(f"{told}; these are options of: {how}") from None
     except CheckFailed as error:
         report = Report(label(source), str(output or ""), target, {}, tails=(name,))
         report.edited = error.report if isinstance(error.report, EditReport) else None

@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
+from surgeon.commands import command
 from surgeon.errors import CheckFailed, Refusal, SurgeonError
 from surgeon.inputs.inputs import InputsUnknown, Values, synthesise
 from surgeon.listing import first_of
@@ -28,6 +29,7 @@ from surgeon.ruleproof.result import MUTE, InstanceResult, Proof, RuleProof, Sta
 from surgeon.ruleproof.trial import RuleTrial, fires
 from surgeon.ruleproof.variants import Variant, operations, parameters
 from surgeon.ruleproof.without_shapes import prove_without_shapes
+from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Plan, Rule
 from surgeon.verdicts.result import Outcome
 
@@ -208,7 +210,9 @@ class _RuleProver:
 
     def _why_nothing(self) -> str:
         """Why the rule has no entry at all, and how it is proved all the same."""
-        elsewhere = "prove it in a model that has a site, by surgeon rewrite"
+        is_installed = any(rule is self.rule for _, _, rule in all_rules())
+        name = self.rule.name if is_installed else f"FILE.py:{self.rule.name}"
+        elsewhere = f"prove it in a model that has a site: {command('rewrite', 'IN', 'OUT', '--rules', name)}"
         if not self.rule.patterns:
             return f"it finds its sites by a search, from which no instance can be made up; {elsewhere}"
         plans = [self.rule.plan(target, self.newest) for target in self.targets]

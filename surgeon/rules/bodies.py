@@ -12,6 +12,7 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
+from surgeon.commands import upgrade_to
 from surgeon.errors import OpsetError, Refused, RuleError
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
@@ -124,7 +125,7 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
 
 def _too_new(signature: Signature, what: str, needs: int | None) -> OpsetError:
     """The error for a body that needs a newer opset than the model's."""
-    change = f"; raise the model's opset: surgeon upgrade IN OUT --opset {needs}" if needs else ""
+    change = f"; raise the model's opset: {upgrade_to(needs)}" if needs else ""
     return OpsetError(
         f"The body of local function {signature.op} has the opset of the model, and {what}{change}.", needs
     )

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from surgeon.commands import command
 from surgeon.errors import RuleError, UsageError
 from surgeon.listing import like
 from surgeon.neighbours import importable
@@ -60,7 +61,7 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
             elif name:
                 found[name] = (*_resolve_one(name), *(_joining(name) if approximate else ()))
     if not found:
-        raise RuleError("No rule is named; `surgeon rules` lists those there are.")
+        raise RuleError(f"No rule is named; `{command('rules')}` lists those there are.")
     if less:
         found = _without(found, less)
     modules = [point.module for point in points()]
@@ -252,7 +253,8 @@ def _unknown(name: str) -> str:
         return no_rule(name)
     names = _installed()
     near = like(name, sorted(names), cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"`surgeon rules` lists the {len(names)} that there are."
+    all_of_them = f"`{command('rules')}` lists the {len(names)} that there are."
+    hint = f"did you mean {' or '.join(near)}?" if near else all_of_them
     return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."
 
 

@@ -7,6 +7,7 @@ are, and runs the rules over what came of it.
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from surgeon.commands import DEFAULT, command, placed
 from surgeon.errors import UsageError
 
 
@@ -58,7 +59,6 @@ def without_tails(names: Any) -> tuple[list[Any], list[str]]:
 
 def no_rule(name: str) -> str:
     """The sentence for the name of a tail where only rules will do."""
-    return (
-        f"{name} changes what a model answers, so it is an edit: surgeon rewrite IN OUT --rules {name}, or with "
-        f"settings surgeon append IN OUT {TAILS[name].kind}."
-    )
+    plain = command("rewrite", "IN", "OUT", "--rules", name, *placed(TAILS[name].target or DEFAULT, None))
+    settings = command("append", "IN", "OUT", TAILS[name].kind)
+    return f"{name} changes what a model answers, so it is an edit: {plain}, or with settings: {settings}"

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from onnx import TensorProto, defs
 
+from surgeon.commands import in_floats
 from surgeon.errors import UsageError
 from surgeon.ops.schemas import Schema, schema, type_string
 from surgeon.running.kernel_lists import listed
@@ -163,7 +164,7 @@ class Kernels:
         hint = f"; choose --ep {' or '.join(others)}" if others else ""
         narrow = {name: FLOAT if dtype == DOUBLE else dtype for name, dtype in dtypes.items()}
         if not others and narrow != dtypes and self.suits(domain, op, opset, narrow):
-            hint = "; it has one in float32 (surgeon convert IN OUT --from float64 --to float32)"
+            hint = f"; it has one in float32 ({in_floats()})"
         at = "" if domain else f" at opset {opset}"
         return f"{self.full_title} has no kernel for {what}{at}{hint}"
 

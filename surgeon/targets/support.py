@@ -6,9 +6,10 @@ from functools import partial
 
 import onnx
 
+from surgeon.commands import command, in_floats, placed, upgrade_to
 from surgeon.diagnosis.dtypes import InferredDtypes, spelled
 from surgeon.diagnosis.finding import Diagnostics, place_of
-from surgeon.diagnosis.provenance import made_by_torch, torch_op
+from surgeon.diagnosis.provenance import torch_op
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.listing import like
@@ -22,7 +23,6 @@ from surgeon.targets.examination import Examination
 
 HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
 CASTS = "put a Cast to float32 before it, and one back after it"
-DOUBLES = "or have the whole model compute in float32: surgeon convert IN OUT --from float64 --to float32"
 # The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
 TABLED = frozenset((*range(1, 14), onnx.TensorProto.BFLOAT16))
 _IS_TYPE = re.compile(r"The (?:input|output) '[^']*' of \S+ is ")
@@ -107,8 +107,8 @@ class Support:
             return
         domain, _ = split_op(node.op)
         runtime, why = self.target.title, f"it is {own.own_word} of {own.title}" if own is not None else ""
-        learn = "surgeon learn, " if made_by_torch(self.index.model.skeleton) else ""
-        helps = [f"a rule that writes it in ops that the target has ({learn}surgeon rewrite --rules FILE.py)"]
+        rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *placed(self.target.name, self.asked.provider))
+        helps = [f"a rule that writes it in ops that the target has: {rule}"]
         helps.append(f"a local function of that name in the model, whose body is written in ops of {runtime}")
         if self.target.takes_libraries:
             helps.append("a library of custom ops that has it (--custom-ops LIB)")
@@ -144,7 +144,8 @@ class Support:
             helps.append(f"run it by another execution provider: {', '.join(others)}")
         if has_any and not runs_on_cpu and HALVES.intersection(types.values()):
             helps.append(CASTS)
-            helps += [DOUBLES] * (onnx.TensorProto.DOUBLE in types.values())
+            if onnx.TensorProto.DOUBLE in types.values():
+                helps.append(f"or have the whole model compute in float32: {in_floats()}")
         self.found.add(
             "kernel",
             spelled(node),
@@ -193,7 +194,7 @@ def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
         )
     if is_missing:
         return f"export the model at opset {opset} or later; one written by hand wants that number in its opset_import"
-    return f"raise the opset: surgeon upgrade IN OUT --opset {opset}"
+    return f"raise the opset: {upgrade_to(opset)}"
 
 
 def check_schema(

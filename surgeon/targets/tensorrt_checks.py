@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto, TensorProto
 
+from surgeon.commands import command
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Diagnostics, Kind, Link, place_of
 from surgeon.indexing.scope import Node, split_op
@@ -18,7 +19,7 @@ from surgeon.targets.support import check_schema, local_functions, missing_op
 from surgeon.targets.tensorrt_lacking import LACKED_BY_RTX, behind
 from surgeon.targets.tensorrt_limits import EXEMPT
 from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
-from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
+from surgeon.targets.tensorrt_plugins import DOMAINS, NAMESPACE, advice, check_plugin, plugin_of, plugins
 from surgeon.targets.tensorrt_precision import note_precision
 
 # What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
@@ -26,6 +27,16 @@ TAKEN = frozenset(
     ("float", "double", "float16", "bfloat16", "float8e4m3fn", "float4e2m1", "int64", "int32", "int8", "int4", "uint8")
 ).union(("bool",))
 MICROSOFT = "com.microsoft"
+FUNCTION = "a local function of that name in the model, whose body TensorRT reads"
+_TENSORRT = ("--target", "tensorrt")
+ORIGINAL = (
+    "if the model was rewritten for ONNX Runtime, start from the one before: "
+    f"{command('rewrite', 'ORIGINAL', 'OUT', '--rules', 'tensorrt', *_TENSORRT)}"
+)
+DECLARED = (
+    "declare your own plugin in a file (surgeon.declare_plugin says how): "
+    f"{command('check', 'IN', *_TENSORRT, '--custom-ops', 'plugins.toml')}"
+)
 JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
 
 
@@ -40,6 +51,17 @@ def is_read(node: NodeProto) -> bool:
 def _means_it(domain: str, name: str) -> bool:
     """Whether an op means the same as the op of ONNX of its name, as which TensorRT reads it."""
     return not domain or (domain == MICROSOFT and name in READ_RIGHT)
+
+
+def _of_placeholder(node: Node) -> tuple[str, ...]:
+    """What helps with an op that only a plugin, a rule or a function can stand for."""
+    rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *_TENSORRT)
+    plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
+    return (
+        f"a plugin, which a file for --custom-ops declares: {plugin}",
+        f"a rule that writes it in ops that TensorRT has: {rule}",
+        FUNCTION,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +192,12 @@ class TensorrtSupport:
     def _tell_missing(self, node: Node, listed: TensorrtOp | None) -> None:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
-        helps = ["a plugin of that name, loaded into TensorRT", "a local function whose body TensorRT reads"]
+        if domain in DOMAINS:
+            self._note("plugin", node, "TensorRT's own plugins have none of this name", "", DECLARED)
+            return
         if not knows_domain(domain):
             reason = "TensorRT has no op and no plugin of this name"
-            rule = "a rule that writes it in ops that TensorRT has, or as a plugin"
-            self._note("mapping", node, reason, "mapping", rule, *helps)
+            self._note("mapping", node, reason, "mapping", *_of_placeholder(node))
             return
         if schema(domain, name, opset) is None:
             missing_op(node, opset, self.found)
@@ -183,7 +206,8 @@ class TensorrtSupport:
         reason = f"TensorRT {tensorrt_version()} does not read it"
         if listed is None and not domain:
             reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
-        self._note("kernel", node, f"{reason}: {why}" if why else reason, "kernel", *more, *helps)
+        helps = (*more, ORIGINAL, FUNCTION) if domain == MICROSOFT else (*more, FUNCTION)
+        self._note("kernel", node, f"{reason}: {why}" if why else reason, "kernel", *helps)
 
     def _check_op(self, node: Node, listed: TensorrtOp) -> None:
         domain, name = split_op(node.op)

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 
+from surgeon.diagnosis.finding import CONSTANT
+
 Behind = tuple[str, tuple[str, ...]]
 """Why it lacks an op, as a clause, and what helps."""
 
 BEFORE = "do it before the network"
-HELD = "make what it hangs on a constant (surgeon edit IN OUT --hold INPUT=VALUE)"
-FOLD = "fold it: surgeon rewrite IN OUT --rules constant_folding --target tensorrt"
-GROUP = "rules take out what is known one by one: surgeon rewrite IN OUT --target tensorrt --rules tensorrt"
-WRITTEN = "rules write it in parts: surgeon rewrite IN OUT --target tensorrt --rules tensorrt"
 SEQUENCES = ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength")
 LACKING: Mapping[str, Behind] = {
     **dict.fromkeys(
@@ -20,24 +18,24 @@ LACKING: Mapping[str, Behind] = {
     ),
     **dict.fromkeys(
         (*SEQUENCES, "SequenceMap", "ConcatFromSequence", "SplitToSequence"),
-        ("it works on a sequence of tensors", (GROUP,)),
+        ("it works on a sequence of tensors", ()),
     ),
     **dict.fromkeys(
-        ("Optional", "OptionalGetElement", "OptionalHasElement"), ("it works on an optional value", (GROUP,))
+        ("Optional", "OptionalGetElement", "OptionalHasElement"), ("it works on an optional value", ())
     ),
     "BitCast": ("it reads the bits of a number as another dtype", (BEFORE,)),
-    "Compress": ("how many elements it gives hangs on its data", (HELD,)),
+    "Compress": ("how many elements it gives hangs on its data", (CONSTANT,)),
     "ImageDecoder": ("it decodes files of pictures", ("decode them before the network, which takes their pixels",)),
-    "MelWeightMatrix": ("it makes a table", (FOLD, HELD)),
-    "SoftmaxCrossEntropyLoss": ("it is a loss", (WRITTEN, "export the model without its loss")),
+    "MelWeightMatrix": ("it makes a table", (CONSTANT,)),
+    "SoftmaxCrossEntropyLoss": ("it is a loss", ("export the model without its loss",)),
     "TfIdfVectorizer": ("it counts terms", (BEFORE,)),
-    "Unique": ("how many elements it gives hangs on its data", (BEFORE, HELD)),
+    "Unique": ("how many elements it gives hangs on its data", (BEFORE, CONSTANT)),
 }
 OF_DOMAINS: Mapping[str, Behind] = {
     "ai.onnx.ml": ("it is of a classical model", ("run it apart from the network, under ONNX Runtime",)),
     "ai.onnx.preview.training": ("it is a step of training", ("export the model without its training",)),
 }
-LACKED_BY_RTX: Mapping[str, tuple[str, ...]] = {"NonZero": (BEFORE, HELD)}
+LACKED_BY_RTX: Mapping[str, tuple[str, ...]] = {"NonZero": (BEFORE, CONSTANT)}
 """What helps with an op that TensorRT reads and TensorRT-RTX does not, where no rule does."""
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from onnx import ValueInfoProto
 
+from surgeon.commands import command
+from surgeon.diagnosis.finding import CONSTANT
 from surgeon.diagnosis.limits import Limit, NodeFacts
 from surgeon.ops.records import TRAINED, WITH_BODIES, named
 from surgeon.targets.tensorrt_ops import READ_RIGHT
@@ -159,7 +161,7 @@ def _range(site: NodeFacts) -> Found:
 
 def _stft(site: NodeFacts) -> Found:
     if not site.fixed(1):
-        yield "TensorRT wants frame_step to be a constant", "fold what makes it"
+        yield "TensorRT wants frame_step to be a constant", CONSTANT
     if (site.shape(0) or (1,))[-1] != 1:
         yield "TensorRT transforms real signals only", ""
 
@@ -182,7 +184,7 @@ def _reduction(site: NodeFacts) -> Found:
     if not _is_built_in(site, 1):
         yield (
             "TensorRT wants the axes to be a constant as it stands, not one that nodes compute",
-            "fold what makes them (surgeon rewrite --rules constant_folding --target tensorrt)",
+            CONSTANT,
         )
 
 
@@ -191,10 +193,7 @@ def _constant_input(position: int, name: str) -> Limit:
 
     def limit(site: NodeFacts) -> Found:
         if not site.fixed(position):
-            yield (
-                f"TensorRT wants {name} to be a constant",
-                "fold what makes it (surgeon rewrite --rules constant_folding)",
-            )
+            yield f"TensorRT wants {name} to be a constant", CONSTANT
 
     return limit
 
@@ -224,7 +223,8 @@ def _recurrent(site: NodeFacts) -> Found:
     # The parser of TensorRT-RTX 1.7 selects between the steps and zeros of float32; no documentation tells it.
     if site.has(4) and site.dtype(0) in HALVES:
         told = f"TensorRT takes sequence_lens in float32 only, and here the node is {site.dtype(0)}"
-        yield told, "keep it in float32 (surgeon convert --ep tensorrt does)"
+        how = command("convert", "ORIGINAL", "OUT", "--ep", "tensorrt")
+        yield told, f"keep it in float32, from the model before it was converted: {how}"
 
 
 def _constant(site: NodeFacts) -> Found:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from onnx import TensorProto
 
+from surgeon.commands import command
 from surgeon.diagnosis.dtypes import InferredDtypes, spelled
 from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.indexing.index import Index
@@ -14,6 +15,7 @@ from surgeon.shapes.indexed import shapes_of
 
 HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 FLOATS = HALVES | {TensorProto.FLOAT, TensorProto.DOUBLE}
+HALF = command("convert", "ORIGINAL", "OUT", "--ep", "tensorrt")
 LONGEST_SOFTMAX = 2048
 """Sums of more exponentials than these lose digits in float16."""
 
@@ -37,12 +39,12 @@ def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple
         yield from _of_cast(dtypes, node, first)
     elif first is not None and first in FLOATS - HALVES and computes:
         reason = f"it computes in {dtype_name(first)} in a model of half precision, and so does the engine"
-        yield reason, "surgeon convert says which nodes have to, and why"
+        yield reason, f"which nodes have to, and why: {HALF}"
     if facts.softmax and first == TensorProto.FLOAT16:
         length = _length(index, node)
         if length is not None and length > LONGEST_SOFTMAX:
             reason = f"it adds up {length:,} exponentials in float16, which loses digits"
-            yield reason, "keep it in float32: surgeon convert does, from a file of float32"
+            yield reason, f"keep it in float32, from the model before it was converted: {HALF}"
     if node.op == "DequantizeLinear":
         behind = [reader for name in node.outputs for reader in node.scope.readers(name)]
         if any(reader.op == "Cast" for reader in behind):

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from surgeon.commands import command
 from surgeon.diagnosis.dtypes import spelled
-from surgeon.diagnosis.finding import Kind, RuntimeWord, place_of
+from surgeon.diagnosis.finding import CONSTANT, Kind, RuntimeWord, place_of
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.schemas import type_string
 from surgeon.targets.examination import Examination
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 OF_BUILDER = ("Attention",)
 SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
 WITH_PLUGINS = "give the library of the plugin's creators (--custom-ops LIB), or ask full TensorRT (--trt tensorrt)"
-HOLD = "make it a constant: surgeon edit IN OUT --hold INPUT=VALUE"
-FIX = "fix the size that is 1: surgeon edit IN OUT --dim NAME=1"
+FIX = f"fix the size that is 1: {command('edit', 'IN', 'OUT', '--dim', 'NAME=1')}"
 SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
@@ -169,7 +169,7 @@ def _helps(fault: "Objection", has_sizes: bool) -> list[str]:
     if fault.stage != "build":
         return []
     if DECIDES in fault.reason:
-        return [HOLD]
+        return [CONSTANT]
     fixed = [FIX] if FIXED_RANK in fault.reason else []
     return [*fixed, SIZES] if has_sizes and said_of_sizes(fault.reason) else fixed
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from surgeon.commands import command, placed, upgrade_to
 from surgeon.listing import and_more
 from surgeon.misses.findings import Mismatch, miss_text
 from surgeon.rewriting.named import unmatched
@@ -65,7 +66,7 @@ def remarks(report: Report) -> list[str]:
     if report.misstated:
         told.append(report.misstated)
     if report.refused:
-        told.append(f"{report.refused}; surgeon check {report.source or 'IN'} says what to do")
+        told.append(f"{report.refused}; what to do: {command('check', report.source or 'IN')}")
     return told + [unmatched(pattern, near) for pattern, near in report.unused.items()]
 
 
@@ -80,7 +81,13 @@ def help_line(report: Report) -> str:
     )
     best = max(waiting)
     again = "auto" if report.upgrade is None else best
-    return f"{told}: add --upgrade {again}, or surgeon upgrade IN OUT --opset {best}"
+    return f"{told}: add --upgrade {again}, or {upgrade_to(best)}"
+
+
+def why_command(report: Report, silent: frozenset[str]) -> str:
+    """The command that says why rules did not fire.  silent: their names."""
+    sets = [name for name, rules in report.selection.items() if silent.intersection(rules)]
+    return command("explain", "IN", "--rules", ",".join(sets), *placed(report.target, report.ep))
 
 
 def waiting_for(report: Report) -> dict[int, dict[str, int]]:

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from surgeon.commands import command
 from surgeon.file.model import Model
 from surgeon.running.child import Note
 from surgeon.running.held import hold_as
@@ -50,7 +51,8 @@ class GpuEngine:
         self._parsed = Parsed(source, model, note)
         faults = self._parsed.told()["faults"]
         if faults:
-            raise SessionError(f"TensorRT refuses it ({plain(faults[0]['text'])}): surgeon check tells at which nodes.")
+            told, where = plain(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
+            raise SessionError(f"TensorRT refuses it ({told}); at which nodes: {where}")
         self.name = "TensorRT"
         self.inputs, self.outputs = tuple(self._parsed.inputs), tuple(self._parsed.outputs)
 

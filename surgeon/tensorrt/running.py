@@ -6,6 +6,7 @@ from typing import Any
 
 from onnx import ModelProto
 
+from surgeon.commands import command
 from surgeon.errors import UsageError
 from surgeon.limits import RUN_TIME, RUNTIMES, TENSORRT
 from surgeon.running.away import HeldAway, ended
@@ -52,9 +53,10 @@ def require_engines(runtime: str, run_time: float) -> Engines | None:
         raise UsageError(f"TensorRT is not installed: {install_command('tensorrt')}.")
     why = _asked("gpu", None, run_time)["why"]
     if why:
+        build = command("check", "IN", "--target", "tensorrt", "--build")
         raise UsageError(
             f"{library.title} runs on a GPU of NVIDIA's, and there is none here: {why}.  Run this where there is one; "
-            "surgeon check --target tensorrt --build needs none."
+            f"a build needs none: {build}"
         )
     return Engines(library, run_time)
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from surgeon.commands import command
 from surgeon.errors import UsageError
 from surgeon.file.source import Source
 from surgeon.target import names
@@ -50,6 +51,6 @@ def view(model: Source, *, target: str = "ort", height: int = HEIGHT) -> "View":
     except ImportError as error:
         if error.name not in ("anywidget", "ipywidgets", "traitlets"):
             raise
-        how = f"{install_command('notebook')}, or use surgeon view MODEL"
+        how = f"{install_command('notebook')}, or use: {command('view', 'MODEL')}"
         raise UsageError(f"A view needs anywidget: {how}.") from None
     return View(model, target, height)

@@ -305,7 +305,7 @@ def test_bad_input_is_one_sentence(tmp_path, arguments, told):
 
 def test_a_resize_needs_its_opset():
     with pytest.raises(
-        surgeon.UsageError, match="needs opset 18, and the model has 17: raise it first, with --opset 18"
+        surgeon.UsageError, match="the model has 17: raise it first: surgeon upgrade IN OUT --opset 18"
     ):
         surgeon.edit(picture_model(opset=17), PrependImage("images", resize=(32, 32)))
 

@@ -100,7 +100,7 @@ def test_a_scalar_has_no_axes():
         (stated("int64"), "k", "9" * 20, "The input 'k' is int64, which does not hold 99999999999999999999."),
         (stated("int64"), "k", "1,2", "holds 1 numbers and takes 1 number here; give as many."),
         (stated("int64", "[4]"), "k", "1,2", "holds 4 numbers and takes 1 number or 4 here"),
-        (stated("float", "[b, 4]", "ReduceSum<keepdims = 0>(k)"), "k", "1", "has the free size 'b'; fix it first, by"),
+        (stated("float", "[b, 4]", "ReduceSum<keepdims = 0>(k)"), "k", "1", "first: surgeon edit IN OUT --dim b=N"),
         (parse("(seq(float[2]) k, int64 i) => (float[2] y) { y = SequenceAt(k, i) }"), "k", "1", "holds no numbers"),
     ],
 )

@@ -150,7 +150,7 @@ def test_edits_beside_it_are_proved_and_what_is_not_stripped_is_told(nets):
     done = run("edit", path, out, "--strip-qdq")
     assert done.exit_code == 0, done.output
     assert "UNPROVED" in done.output
-    assert "surgeon compare tells by how much" in " ".join(done.output.split())
+    assert "by how much: surgeon compare IN OUT" in " ".join(done.output.split())
     some = text(
         "q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  e = QuantizeLinear(d, s, z)  n = Neg(e)  "
         "y = DequantizeLinear(n, s, z)"

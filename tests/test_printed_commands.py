@@ -1,0 +1,564 @@
+"""Every command that a message prints does what the message says, on the model that made surgeon print it."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+import surgeon
+from surgeon.errors import UsageError
+from surgeon.running.runtime import SessionError
+from surgeon.targets.tensorrt_word import _helps
+from surgeon.tensorrt.asking import Objection
+from surgeon.tensorrt.engines import GpuEngine
+from surgeon.tensorrt.library import installed
+from surgeon.tensorrt.served import Source
+from surgeon.tensorrt.words import FIXED_RANK
+from surgeon.viewing.server import Server
+from tests.command_line import run
+from tests.printed_commands import Case, check, recorded, sites, spelled_commands
+
+CHECK, TRT = "check IN", "check IN --target tensorrt --no-load"
+REWRITE = "rewrite IN OUT --rules rules.py"
+ADD_SIX = "<float three = {3}, float zero = {0}, float six = {6}>"
+
+
+def at(opset: int, graph: str, **domains: int) -> str:
+    """A model in ONNX text.  graph: from its inputs on."""
+    imports = "".join(f', "{name.replace("_", ".")}" : {version}' for name, version in domains.items())
+    return f'<ir_version: 8, opset_import: ["" : {opset}{imports}]> g {graph}'
+
+
+RELU = at(17, "(float[2, 4] x) => (float[2, 4] y) { y = Relu(x) }")
+HARD_SWISH = at(
+    13,
+    f"(float[2, 4] x) => (float[2, 4] y) {ADD_SIX} "
+    "{ a = Add(x, three) c = Clip(a, zero, six) m = Mul(x, c) y = Div(m, six) }",
+)
+PLACEHOLDER = at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Relu(x) p = mylib.twice(a) y = Neg(p) }", mylib=1)
+DETECTOR = (
+    "(float[COUNT, 4] x) => (float[COUNT, 4] boxes, float[COUNT, 2] scores) "
+    "<float[4, 2] v = {1, 2, 3, 4, 5, 6, 7, 8}> { boxes = Relu(x) t = MatMul(x, v) scores = Sigmoid(t) }"
+)
+FIXED_DETECTOR, FREE_DETECTOR = DETECTOR.replace("COUNT", "1, 3"), DETECTOR.replace("COUNT", "1, n")
+UNTOLD_DETECTOR = FIXED_DETECTOR.replace("scores = Sigmoid(t)", "scores = Neg(t)")
+HEAD = "from surgeon import Graph, Tensor, function, rule\n\n\ndef twice(g: Graph, x: Tensor) -> Tensor:\n    "
+DOUBLED = f"""{HEAD}return g.op("mylib::twice", x)
+
+
+@rule(patterns=[twice], target="any")
+def doubled(g: Graph, x: Tensor) -> Tensor:
+    '''Write the double as a sum.'''
+    return g.add(x, x)
+"""
+NEGATED = f"""{HEAD}return g.neg(g.neg(x))
+
+
+@rule(patterns=[twice]ARGUMENTS)
+def negated(g: Graph, x: Tensor) -> Tensor:
+    """
+TOO_NEW = NEGATED.replace("ARGUMENTS", ', target="any"') + "return g.gelu(x)\n"
+NO_KERNEL = NEGATED.replace("ARGUMENTS", ", opset=14") + "return g.hard_swish(x)\n"
+NO_DOUBLE = NEGATED.replace("ARGUMENTS", "") + "return g.tan(x)\n"
+FUNCTION = """from surgeon import Graph, Tensor, function
+
+
+@function("mylib::twice")
+def twice(g: Graph, x: Tensor) -> Tensor:
+    '''2 · x.'''
+    return BODY
+"""
+RECIPE = """[[step]]
+rules = "cleanup"
+"""
+CASES = [
+    Case(
+        "surgeon.checking.remedies._command",
+        at(
+            17,
+            "(float[1, 32, 1] x) => (float[1, 3, 9, 2] y) <int64 step = {8}, float[16] window = "
+            "{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}> { y = STFT<onesided = 1>(x, step, window) }",
+        ),
+        "check IN --ep cuda",
+        "surgeon rewrite IN OUT --rules stft --ep cuda",
+    ),
+    Case(
+        "surgeon.checking.remedies._command",
+        at(20, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.Gelu(x) }", com_microsoft=1),
+        "check IN --target onnx",
+        "surgeon rewrite IN OUT --rules gelu --target onnx",
+    ),
+    Case(
+        "surgeon.checking.remedies._command",
+        at(
+            19,
+            "(float[1, 2, 5, 5] x, float[3, 2, 3, 3] w, float[1, 18, 3, 3] o) => (float[1, 3, 3, 3] y) "
+            "{ y = custom.deform_conv2d<stride_h = 1>(x, w, o) }",
+            custom=1,
+        ),
+        CHECK,
+        "surgeon explain IN --rules deform_conv",
+        says="the node lacks mask, bias, stride_w",
+    ),
+    Case(
+        "surgeon.checking.remedies._near",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.Gelu(x) }", com_microsoft=1),
+        "check IN --target onnx",
+        "surgeon upgrade IN OUT --opset 20",
+        then="rule gelu fires",
+    ),
+    Case(
+        "surgeon.checking.sets.command",
+        at(
+            13,
+            "(float[2, 4] x) => (float y) <int64[1] one = {1}> "
+            "{ s = Shape(x) n = Size(s) k = Sub(n, one) y = ReduceSum<keepdims = 0>(x, k) }",
+        ),
+        TRT,
+        "surgeon rewrite IN OUT --rules constant_folding --target tensorrt",
+    ),
+    Case(
+        "surgeon.checking.sets._held",
+        at(13, "(float[2, 4] x, int64[1] axes) => (float[n, m] y) { y = ReduceSum(x, axes) }"),
+        TRT,
+        "surgeon edit IN OUT --hold axes=VALUE",
+        {"VALUE": "1"},
+    ),
+    Case(
+        "surgeon.targets.support._no_mapping",
+        PLACEHOLDER,
+        CHECK,
+        "surgeon rewrite IN OUT --rules FILE.py",
+        {"FILE": "rules"},
+        files={"rules.py": DOUBLED},
+    ),
+    Case(
+        "surgeon.targets.support._check_kernel",
+        at(17, "(double[1, 2, 4, 4] x, double[2, 2, 1, 1] w) => (double[1, 2, 4, 4] y) { y = Conv(x, w) }"),
+        CHECK,
+        "surgeon convert IN OUT --from float64 --to float32",
+    ),
+    Case(
+        "surgeon.targets.support.raise_opset",
+        at(13, "(int32[2, 4] x) => (int32[2, 4] y) { y = Relu(x) }"),
+        CHECK,
+        "surgeon upgrade IN OUT --opset 14",
+    ),
+    Case(
+        "surgeon.targets.tensorrt_checks._of_placeholder",
+        PLACEHOLDER,
+        TRT,
+        "surgeon rewrite IN OUT --rules FILE.py --target tensorrt",
+        {"FILE": "rules"},
+        files={"rules.py": DOUBLED},
+    ),
+    Case(
+        "surgeon.targets.tensorrt_checks._of_placeholder",
+        PLACEHOLDER,
+        f"{TRT} --custom-ops plugins.toml",
+        "surgeon rewrite IN OUT --target tensorrt --plugin mylib::twice=PLUGIN",
+        {"PLUGIN": "TwicePlugin"},
+        files={"plugins.toml": '[TwicePlugin]\ninputs = { x = "float32" }\noutputs = { y = "x" }\n'},
+    ),
+    Case(
+        "surgeon.targets.tensorrt_checks.DECLARED",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { y = trt.plugins.ThricePlugin(x) }", trt_plugins=1),
+        TRT,
+        "surgeon check IN --target tensorrt --custom-ops plugins.toml",
+        says="TensorRT has all that this model needs",
+        files={"plugins.toml": '[ThricePlugin]\ninputs = { x = "float32" }\noutputs = { y = "x" }\n'},
+    ),
+    Case(
+        "surgeon.targets.tensorrt_checks.ORIGINAL",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.QuickGelu(x) }", com_microsoft=1),
+        TRT,
+        "surgeon rewrite ORIGINAL OUT --rules tensorrt --target tensorrt",
+        original=at(17, "(float[2, 4] x) => (float[2, 4] y) { s = Sigmoid(x) y = Mul(x, s) }"),
+    ),
+    Case(
+        "surgeon.targets.tensorrt_limits._recurrent",
+        at(
+            17,
+            "(float16[5, 2, 3] x, float16[1, 12, 3] w, float16[1, 12, 4] r, int32[2] n) => (float16[5, 1, 2, 4] y) "
+            "{ y = GRU<hidden_size = 4>(x, w, r, , n) }",
+        ),
+        TRT,
+        "surgeon convert ORIGINAL OUT --ep tensorrt",
+        original=at(
+            17,
+            "(float[5, 2, 3] x, float[1, 12, 3] w, float[1, 12, 4] r, int32[2] n) => (float[5, 1, 2, 4] y) "
+            "{ y = GRU<hidden_size = 4>(x, w, r, , n) }",
+        ),
+    ),
+    Case(
+        "surgeon.targets.tensorrt_precision.HALF",
+        at(17, "(float16[1, 3000] x) => (float16[1, 3000] y) { y = Softmax(x) }"),
+        TRT,
+        "surgeon convert ORIGINAL OUT --ep tensorrt",
+        original=at(17, "(float[1, 3000] x) => (float[1, 3000] y) { y = Softmax(x) }"),
+    ),
+    Case(
+        "surgeon.telling.misses.help_line",
+        HARD_SWISH,
+        "rewrite IN OUT --rules hard_swish",
+        "surgeon upgrade IN OUT --opset 14",
+    ),
+    Case(
+        "surgeon.telling.misses.why_command",
+        HARD_SWISH,
+        "rewrite IN OUT --rules ort --target onnx",
+        "surgeon explain IN --rules ort --target onnx",
+        says="hard_swish",
+    ),
+    Case(
+        "surgeon.telling.misses.remarks",
+        at(17, "(float[4] x) => (float[4] y) { r = Relu(x) a = Relu(r) y = nobody.knows(a) }", nobody=1),
+        "rewrite IN OUT --rules cleanup",
+        "surgeon check @/in.onnx",
+        says="a rule that writes it in ops that the target has",
+    ),
+    Case(
+        "surgeon.rewriting.acceptance._too_old",
+        HARD_SWISH,
+        "explain IN --rules hard_swish",
+        "surgeon upgrade IN OUT --opset 14",
+    ),
+    Case(
+        "surgeon.rewriting.acceptance._written",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Neg(a) }"),
+        f"{REWRITE} --check none",
+        "surgeon upgrade IN OUT --opset 20",
+        files={"rules.py": TOO_NEW},
+    ),
+    Case(
+        "surgeon.rewriting.acceptance._no_kernel",
+        at(17, "(double[2, 4] x) => (double[2, 4] y) { a = Neg(x) y = Neg(a) }"),
+        f"{REWRITE} --check none",
+        "surgeon upgrade IN OUT --opset 18",
+        files={"rules.py": NO_KERNEL},
+    ),
+    Case(
+        "surgeon.rewriting.tails.with_tail",
+        at(17, UNTOLD_DETECTOR),
+        "rewrite IN OUT --rules nms",
+        "surgeon append IN OUT nms",
+        more="--activation sigmoid --form xyxy",
+        says="PROVED",
+    ),
+    Case(
+        "surgeon.running.kernels.missing",
+        at(17, "(double[2, 4] x, double[4, 4] w) => (double[2, 4] y) { b = MatMul(x, w) a = Neg(b) y = Neg(a) }"),
+        f"{REWRITE} --check none",
+        "surgeon convert IN OUT --from float64 --to float32",
+        files={"rules.py": NO_DOUBLE},
+    ),
+    Case(
+        "surgeon.rules.bodies._too_new",
+        PLACEHOLDER.replace("17", "14"),
+        f"{REWRITE} --check none",
+        "surgeon upgrade IN OUT --opset 15",
+        files={"rules.py": FUNCTION.replace("BODY", "g.mul(x, 2.0)")},
+    ),
+    Case(
+        "surgeon.rules.catalogue.resolve",
+        RELU,
+        "explain IN --rules ,",
+        "surgeon rules",
+        says="quick_gelu",
+    ),
+    Case(
+        "surgeon.rules.catalogue._unknown",
+        RELU,
+        "explain IN --rules qqqqqqqqqqqq",
+        "surgeon rules",
+        says="quick_gelu",
+    ),
+    Case(
+        "surgeon.rules.tails.no_rule",
+        at(17, FIXED_DETECTOR),
+        "explain IN --rules nms",
+        "surgeon rewrite IN OUT --rules nms",
+        says="PROVED",
+    ),
+    Case(
+        "surgeon.rules.tails.no_rule",
+        at(17, FIXED_DETECTOR),
+        "explain IN --rules nms",
+        "surgeon append IN OUT nms",
+        says="PROVED",
+    ),
+    Case(
+        "surgeon.ruleproof.prover._why_nothing",
+        at(17, "(float[2] x) => (float[2] y) <float[2] a = {1, 2}> { b = Neg(a) y = Add(x, b) }"),
+        "rules constant_folding --prove",
+        "surgeon rewrite IN OUT --rules constant_folding",
+        says="PROVED  1 of 1",
+    ),
+    Case(
+        "surgeon.precision.choices._untaken",
+        at(12, "(float[2, 4] x) => (float[2, 4] y) { y = Relu(x) }"),
+        "convert IN OUT --to bfloat16",
+        "surgeon upgrade IN OUT --opset 13",
+    ),
+    Case(
+        "surgeon.precision.keeping._near",
+        RELU,
+        "convert IN OUT --keep rule:gelu",
+        "surgeon explain IN --rules gelu",
+        says="there is no Erf in the model",
+    ),
+    Case(
+        "surgeon.explaining.explain._named",
+        RELU,
+        "explain IN --rules gelu --node nothing",
+        "surgeon view IN",
+        says="is at http://",
+    ),
+    Case(
+        "surgeon.editing.adding.require_casts",
+        at(12, "(float[2, 4] x) => (float[2, 4] y) { y = Identity(x) }"),
+        "edit IN OUT --retype x=bfloat16:cast",
+        "surgeon upgrade IN OUT --opset 13",
+    ),
+    Case(
+        "surgeon.editing.draft.untold",
+        PLACEHOLDER,
+        "extract IN OUT --from x --to p",
+        "surgeon edit IN OUT --state 'p=DTYPE[SIZE,...]'",
+        {"DTYPE": "float", "SIZE,...": "2,4"},
+    ),
+    Case(
+        "surgeon.edits.best_boxes._nodes",
+        at(11, FIXED_DETECTOR),
+        "append IN OUT best-boxes --form xyxy",
+        "surgeon upgrade IN OUT --opset 12",
+    ),
+    Case(
+        "surgeon.edits.best_boxes._sizes",
+        at(17, FREE_DETECTOR),
+        "append IN OUT best-boxes --form xyxy",
+        "surgeon edit IN OUT --dim n=N",
+        {"N": "3"},
+    ),
+    Case(
+        "surgeon.edits.hold._values",
+        at(17, "(float[n, 4] x, float[4] b) => (float[n, 4] y) { y = Add(x, b) }"),
+        "edit IN OUT --hold x=1",
+        "surgeon edit IN OUT --dim n=N",
+        {"N": "3"},
+    ),
+    Case(
+        "surgeon.edits.pictures.apply",
+        at(10, "(float[1, 3, 8, 8] x) => (float[1, 3, 8, 8] y) { y = Relu(x) }"),
+        "prepend IN OUT image --resize 8",
+        "surgeon upgrade IN OUT --opset 18",
+    ),
+    Case(
+        "surgeon.edits.quantization.UNTOLD",
+        at(
+            17,
+            "(float[2, 4] x) => (float[2, 4] y) <float s = {0.5}, int8 z = {0}> "
+            "{ q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }",
+        ),
+        "edit IN OUT --strip-qdq",
+        "surgeon compare IN OUT",
+        {"OUT": "@/first.onnx"},
+        says="FAILED",
+    ),
+    Case(
+        "surgeon.freeing.checks._require_input",
+        at(9, "(float[4, 6] x) => (float[4, 6] y) { s = Slice<axes = [0], starts = [0], ends = [4]>(x) y = Relu(s) }"),
+        "edit IN OUT --free 0=batch",
+        "surgeon upgrade IN OUT --opset 10",
+    ),
+    Case(
+        "surgeon.freeing.walk.give",
+        at(18, "(float[4, 6] x) => (float[4, 6] y) { a = m.f(x) y = Relu(a) }", m=1)
+        + '<domain: "m", opset_import: ["" : 18]> f (x) => (y) '
+        "{ s = Constant<value = int64[2] {4, 6}>() y = Reshape(x, s) }",
+        "edit IN OUT --free 0=batch",
+        "surgeon rewrite IN OUT --inline m::f",
+    ),
+    Case(
+        "surgeon.indexing.local.require_free",
+        at(18, "(float[4] x) => (float[4] y) { a = mylib.f(x) y = other.twice(a) }", mylib=1, other=1)
+        + '<domain: "mylib", opset_import: ["" : 18]> f (x) => (y) { y = Relu(x) }',
+        f"{REWRITE} --check none",
+        "surgeon rewrite IN OUT --inline mylib::f",
+        files={
+            "rules.py": f"{FUNCTION}\n\n@rule(patterns=[lambda g, x: g.op('other::twice', x)])\n"
+            "def sums(g, x):\n    return twice(g, x)\n".replace("BODY", "g.add(x, x)")
+            .replace("mylib::twice", "mylib::f")
+            .replace("import Graph, Tensor, function", "import Graph, Tensor, function, rule")
+        },
+    ),
+    Case(
+        "surgeon.console.append_command.asked",
+        RELU,
+        "record recipe.toml append IN OUT ORIGINAL",
+        "surgeon merge IN @/original.onnx OUT --connect OUTPUT=INPUT",
+        {"OUTPUT": "y", "INPUT": "u"},
+        says="PROVED",
+        original=at(17, "(float[2, 4] u) => (float[2, 4] v) { v = Neg(u) }"),
+    ),
+    Case(
+        "surgeon.console.capture_command.capture",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Neg(a) }"),
+        "capture IN --from x --to y --name both",
+        "surgeon rewrite @/in.onnx OUT --rules ./both.py",
+        says="PROVED  1 of 1",
+        written={"both.py": ('g.op("my.domain::Both", x)', "g.identity(x)")},
+    ),
+    Case(
+        "surgeon.console.cli.rules",
+        RELU,
+        "rules --prove",
+        "surgeon rules NAMES --prove",
+        {"NAMES": "constant_if"},
+        says="PROVED",
+    ),
+    Case(
+        "surgeon.console.manual.print_tail",
+        at(17, FIXED_DETECTOR),
+        "rules nms",
+        "surgeon append IN OUT nms",
+        more="--iou 0.5",
+        says="PROVED",
+    ),
+    Case(
+        "surgeon.recipes.reading.load_recipe",
+        at(17, FIXED_DETECTOR),
+        "run IN OUT recipe.toml",
+        "surgeon run RECIPE IN OUT",
+        {"RECIPE": "recipe.toml"},
+        says="UNCHANGED",
+        files={"recipe.toml": RECIPE},
+    ),
+    Case(
+        "surgeon.console.fleet_options._lacking",
+        RELU,
+        "run IN OUT",
+        "surgeon run RECIPE.toml @/in.onnx @/first.onnx",
+        {"RECIPE": "recipe"},
+        says="UNCHANGED",
+        files={"recipe.toml": RECIPE},
+    ),
+    Case(
+        "surgeon.console.fleet_options._lacking",
+        RELU,
+        "run IN OUT",
+        "surgeon rewrite @/in.onnx @/first.onnx --rules NAMES",
+        {"NAMES": "cleanup"},
+        says="UNCHANGED",
+    ),
+    Case(
+        "surgeon.console.slips.unknown_command",
+        RELU,
+        "IN --rules gelu",
+        "surgeon inspect @/in.onnx",
+        says="Relu",
+    ),
+]
+ELSEWHERE = {
+    "surgeon.console.guard._defect",
+    "surgeon.targets.tensorrt_word.FIX",
+    "surgeon.tensorrt.engines.__init__",
+    "surgeon.tensorrt.running.require_engines",
+    "surgeon.viewing.view.view",
+}
+"""Places of which tests below, or no model, make the message: a defect, a package or a GPU that is not there."""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands run in a folder of their own; a viewer opens no browser, and ends at once."""
+
+    def end(_: Server) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Server, "serve_forever", end)
+    monkeypatch.setattr("webbrowser.open", lambda _: True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.site.removeprefix("surgeon."))
+def test_a_printed_command_does_what_its_message_says(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def test_every_command_is_run() -> None:
+    """Each place in the code that makes a command has a model above that makes surgeon print it."""
+    assert {case.site for case in CASES} | ELSEWHERE == set(sites())
+
+
+def test_no_message_spells_a_command_itself() -> None:
+    """A command that is typed into a sentence would be found by no test above."""
+    assert list(spelled_commands()) == []
+
+
+def test_the_command_of_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that a user is asked to run ends in the error itself."""
+
+    def broken(*_: object) -> None:
+        raise ValueError("not even wrong")
+
+    monkeypatch.setattr("surgeon.rewriting.rewrite.indexed", broken)
+    onnx.save(onnx.parser.parse_model(RELU), "in.onnx")
+    with recorded() as made:
+        said = run("rewrite", "in.onnx", "out.onnx", "--rules", "gelu")
+    (printed,) = made["surgeon.console.guard._defect"]
+    assert said.stderr.endswith(f"{printed}\n")
+    shown = run(*shlex.split(printed)[1:])
+    assert isinstance(shown.exception, ValueError)
+
+
+def test_the_command_instead_of_a_notebook_s_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(onnx.parser.parse_model(RELU), "MODEL")
+    monkeypatch.delitem(sys.modules, "surgeon.viewing.widget", raising=False)
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with recorded() as made, pytest.raises(UsageError) as told:
+        surgeon.view("MODEL")
+    (printed,) = made["surgeon.viewing.view.view"]
+    assert printed in str(told.value)
+    assert "is at http://" in run(*shlex.split(printed)[1:]).output
+
+
+def test_the_command_that_fixes_a_rank() -> None:
+    """TensorRT's builder wants to know which of the sizes are 1 where a Squeeze names no axes."""
+    onnx.save(onnx.parser.parse_model(at(13, "(float[n, 4] x) => (float[m] y) { y = Squeeze(x) }")), "in.onnx")
+    fault = Objection(0, f"a size decides {FIXED_RANK}", "build")
+    (help_,) = _helps(fault, has_sizes=False)
+    words = shlex.split(help_.replace("IN OUT", "in.onnx out.onnx").replace("NAME", "n"))
+    done = run(*words[words.index("surgeon") + 1 :])
+    assert done.exit_code == 0
+    assert onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
+
+
+@pytest.mark.skipif(installed() is None, reason="there is no tensorrt-rtx: it has wheels for few platforms")
+def test_the_commands_around_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is none a build is proposed; where TensorRT refuses a model, what names the nodes."""
+    body = "(float[3, 3] x) => (float y) { y = Det(x) }"
+    onnx.save(onnx.parser.parse_model(at(13, body)), "in.onnx")
+
+    def none(*_: object) -> dict[str, str]:
+        return {"why": "there is no driver"}
+
+    with monkeypatch.context() as patched, recorded() as made:
+        patched.setattr("surgeon.tensorrt.running._asked", none)
+        said = run("compare", "in.onnx", "in.onnx", "--with", "tensorrt")
+    (printed,) = made["surgeon.tensorrt.running.require_engines"]
+    assert printed in said.output
+    assert "Det" in run(*_filled(printed)).output
+    monkeypatch.setattr("surgeon.tensorrt.engines.GpuDriver", lambda: None)
+    source = Source(installed().module, Path("in.onnx").read_bytes())
+    with recorded() as made, pytest.raises(SessionError) as told:
+        GpuEngine(source, lambda _: None, short=True)
+    (printed,) = made["surgeon.tensorrt.engines.__init__"]
+    assert printed in str(told.value)
+    assert "at: y" in run(*_filled(printed)).output
+
+
+def _filled(printed: str) -> list[str]:
+    return ["in.onnx" if word == "IN" else word for word in shlex.split(printed)[1:]]
