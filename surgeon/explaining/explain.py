@@ -21,6 +21,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find, match_at
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.already import present
 from surgeon.rewriting.driver import NodeFilter, refusal
 from surgeon.rewriting.near_misses import (
     Explainer,
@@ -259,12 +260,13 @@ def _of_rule(run: RuleRun, rule: Rule, turned: Turned, followed: _Followed | Non
             told = list(absent)
         found.misses = work.edited(sorted(told, key=nearness))
         return found
-    misses = [*work.refused, *work.everywhere()]
+    misses = [miss for miss in (*work.refused, *work.everywhere()) if not miss.of_written or miss.opset]
     near = grouped(filter(is_near, misses))
     if not misses and not found.fires:
         near = work.instead()
     if not near and not found.fires:
-        near = grouped(misses)[:1] or list(islice(absent, 1))
+        there = present(run.index, rule, run.target)
+        near = grouped(misses)[:1] or ([there] if there is not None else list(islice(absent, 1)))
     found.misses = work.edited(near[:top])
     found.more = len(near) - len(found.misses)
     return found

@@ -28,6 +28,7 @@ Kind = Literal[
     "schema",
     "target",
     "absent",
+    "already",
     "limit",
 ]
 CERTAIN = frozenset(
@@ -112,6 +113,7 @@ class Mismatch(Displayed):
         others: the further nodes with an equal miss.
         opset: the version of ai.onnx with which the rule would fire, 0 where that is no help.
         near: whether the rule came so near that who reads of a rewrite should know.
+        of_written: whether a node is among those that are matched or in the way which the same run wrote.
         edits: changes of the rule, where it is the user's own and `explain` was asked: each makes it fire here.
 
     Examples:
@@ -139,6 +141,7 @@ class Mismatch(Displayed):
     others: tuple[str, ...] = ()
     opset: int = 0
     near: bool = False
+    of_written: bool = False
     edits: tuple[RuleEdit, ...] = ()
     _seen: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the index and the rule, to draw it by
 

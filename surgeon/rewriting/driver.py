@@ -15,6 +15,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.already import present
 from surgeon.rewriting.near_misses import near_misses, nearest, worth_telling
 from surgeon.rewriting.replay import Replay
 from surgeon.rewriting.turned import Turned
@@ -251,16 +252,21 @@ class Driver:
         return dict(sorted(found.items()))
 
     def misses(self) -> list[Mismatch]:
-        """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
-        misses = self.refusals
+        """For each rule why it found nothing, or where it nearly matched, in the model as it is now.
+
+        Of nodes that the run itself wrote nothing is said: they are in no file that the user knows.
+        """
+        misses = [miss for miss in self.refusals if not miss.of_written or miss.opset]
         fired = {step.rule for step in self.log}
         turned = Turned(self.index, self.log)
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
+            found = [miss for miss in found if not miss.of_written]
             told = {miss.node for miss in misses if miss.rule == rule.name}
             near = nearest([miss for miss in found if miss.near and miss.node not in told])
             if not near and rule.name not in fired and not told:
-                near = [turned.told(miss) for miss in found[:1]]
+                there = present(self.index, rule, self.target)
+                near = [turned.told(miss) for miss in found[:1]] if there is None else [there]
             misses += near
         return misses
 
@@ -278,5 +284,6 @@ def refusal(rule: Rule, match: Match, root: Node, why: Refused | Declined) -> Mi
         kind=finding.kind if finding is not None else "",
         scope=match.scope.label,
         opset=finding.opset if finding is not None else 0,
+        of_written=not match.is_original,
     )
     return worth_telling(miss, root)

@@ -93,6 +93,7 @@ class Explainer:
         if best is None:
             return None
         miss = told(self.rule, compiled.pattern, scope, root, best)
+        miss = replace(miss, of_written=_is_of_written(scope, best))
         has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
         miss = worth_telling(miss, root) if has_all else miss
         is_said = best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total)
@@ -170,6 +171,17 @@ def told(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Deepest) -
         scope=scope.label,
         opset=finding.opset if best.is_only else 0,
     )
+
+
+def _is_of_written(scope: Scope, best: Deepest) -> bool:
+    """Whether a rule wrote one of the nodes that match, or that at which something is wrong."""
+    if any(node.record is not None for node in best.nodes):
+        return True
+    at = best.finding.at
+    home = scope.home(at) if at else None
+    maker = None if home is None else home.producers.get(at)
+    named = [maker] if maker is not None else [node for node in scope.live_nodes() if at and node.label == at]
+    return any(node.record is not None for node in named)
 
 
 def _fitting(best: Deepest) -> int:

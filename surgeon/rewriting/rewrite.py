@@ -19,6 +19,7 @@ from surgeon.file.save import DataMode, Written, save
 from surgeon.file.source import Source, as_written, exported
 from surgeon.matching.match import Match
 from surgeon.models.options import Check, CheckOptions, options_of, output_of
+from surgeon.rewriting.already import already
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.named import require_named
@@ -170,7 +171,9 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
         require_named(report, flat(selection), over.run.index, for_many=settings.for_many)
-        check_expected(report, settings.expect)
+        chosen = (over.first | selection).items()
+        rules = dict(chosen) | {rule.name: (rule,) for _, found in chosen for rule in found}
+        check_expected(report, settings.expect, lambda name: already(run.index, rules[name], settings.target))
         if settings.dry_run:
             before.check_data()  # as saving would
             return source, report

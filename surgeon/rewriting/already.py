@@ -1,0 +1,65 @@
+"""Nodes of a model that are what a rule writes: newer exporters write some operations as one node themselves."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, split_op
+from surgeon.listing import counted, first_of
+from surgeon.matching.compile import Compiled
+from surgeon.matching.match import match_at
+from surgeon.matching.pattern import ops_of
+from surgeon.misses.findings import Mismatch
+from surgeon.ops.schemas import knows_domain
+from surgeon.rules.rule import Plan, Rule
+from surgeon.target import ANY, DECOMPOSED, target_of
+
+
+def already(index: Index, rules: Sequence[Rule], target: str) -> str:
+    """How many nodes of the file are what rules would write for a target, as a clause; "" for none.
+
+    Only forms of one node count, of an op that the rule does not look for: a sum that a rule might have written is any
+    sum of the model.
+    """
+    nodes = {node: None for rule in rules for node in _nodes(index, rule, target)}
+    found = Counter(node.op for node in nodes)
+    told = [f"{counted(count, 'node')} {'is' if count == 1 else 'are'} {_spelled(op)}" for op, count in found.items()]
+    return f"{first_of(told, 3)} already" if told else ""
+
+
+def present(index: Index, rule: Rule, target: str) -> Mismatch | None:
+    """The same of one rule, as what keeps it from firing; None for none."""
+    told = already(index, [rule], target)
+    if not told:
+        return None
+    return Mismatch(rule.name, "", "", f"{told}, which {target_of(target).title} runs", rule.where, 0, kind="already")
+
+
+def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
+    plan = rule.plan(target, index.main.opset)
+    if not isinstance(plan, Plan) or rule.search is not None:
+        return
+    wanted = {op for compiled in plan.sources for op in ops_of(compiled.pattern)}
+    if not any(knows_domain(split_op(op)[0]) for op in wanted):
+        return  # a rule for placeholders: no exporter writes its result in place of one
+    for compiled in _forms(rule, target):
+        ops = ops_of(compiled.pattern)
+        if len(ops) != 1 or ops & wanted or len(compiled.pattern.outputs) != 1:
+            continue
+        for scope in index.scopes:
+            nodes = [node for node in scope.live_nodes() if node.op in ops and node.record is None]
+            yield from (node for node in nodes if match_at(index, compiled, node) is not None)
+
+
+def _forms(rule: Rule, target: str) -> Iterator[Compiled]:
+    """The patterns of what a rule writes for what a target runs."""
+    kinds = set(target_of(target).runs) - {ANY, DECOMPOSED}
+    for form in rule.forms:
+        if form.kind in kinds:
+            for function in rule.recognised(form):
+                yield from rule.compiled(function)
+
+
+def _spelled(op: str) -> str:
+    domain, name = split_op(op)
+    return f"{domain or 'ai.onnx'}::{name}"
