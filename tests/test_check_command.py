@@ -160,7 +160,7 @@ def test_what_stops_nothing_ends_with_0(tmp_path):
     result = run("check", path)
     assert result.exit_code == 0
     assert "the output 'y' of the graph has no shape, which onnx.checker wants" in result.stdout
-    assert "make_tensor_value_info('y', onnx.TensorProto.FLOAT, ['n', 4])" in result.stdout
+    assert "state it: surgeon edit IN OUT --state 'y=float32[n,4]'" in result.stdout
     assert run("check", path, "--target", "onnx").exit_code == 1
 
 

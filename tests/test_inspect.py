@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.diagnosis.inspection import inspect, size_text, type_text
+from surgeon.testing import parse
 from tests.command_line import gelus, run
 
 
@@ -146,3 +147,31 @@ def test_types_in_words(kind: onnx.TypeProto, text: str) -> None:
 def test_sizes_in_words(size: int, text: str) -> None:
     """Three digits and a unit."""
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize("field", ["metadata", "graph", "domain", "model_version", "doc_string"])
+def test_what_the_header_says_is_shown(tmp_path: Path, field: str) -> None:
+    """Exporters note names of classes, strides and the task in metadata_props; a long text is cut on a screen alone."""
+    model = parse("(float[2] x) => (float[2] y) { y = Relu(x) }")
+    long = "of a detector " * 40
+    if field == "metadata":
+        model.metadata_props.add(key="stride", value="32")
+        model.metadata_props.add(key="names", value=long)
+    elif field == "model_version":
+        model.model_version = 7
+    else:
+        setattr(model.graph if field == "graph" else model, "name" if field == "graph" else field, long)
+    found = inspect(model)
+    onnx.save(model, tmp_path / "in.onnx")
+    printed = run("inspect", tmp_path / "in.onnx").output
+    if field == "metadata":
+        assert found.metadata == {"stride": "32", "names": long}
+        assert "metadata  stride: 32\n          names: of a detector" in printed
+    else:
+        assert found.about[field] == ("7" if field == "model_version" else long)
+        assert f"{field}: {found.about[field][:100]}" in printed
+    assert long not in printed
+    assert ("560 characters; --json has all" in printed) is (field != "model_version")
+    told = json.loads(run("inspect", tmp_path / "in.onnx", "--json").output)
+    assert (told["about"], told["metadata"]) == (found.about, found.metadata)
+    assert "stride" not in found.metadata or "stride" in found._repr_html_()

@@ -317,6 +317,20 @@ CASES = [
         says="is at http://",
     ),
     Case(
+        "surgeon.diagnosis.structure._statement",
+        at(17, "(float[2, n] x) => (float[] y, float[] z) { y = Relu(x) z = Neg(x) }"),
+        "check IN --target onnx",
+        "surgeon edit IN OUT --state 'y=float32[2,n]' --state 'z=float32[2,n]'",
+    ),
+    Case(
+        "surgeon.diagnosis.structure._statement",
+        at(17, "(float[2, n] x) => (float[] y) { y = nobody.knows(x) }", nobody=1),
+        f"{CHECK} --no-load --target onnx",
+        "surgeon edit IN OUT --state 'y=float32[SIZE,...]'",
+        {"SIZE,...": "2,n"},
+        then="nobody::knows",
+    ),
+    Case(
         "surgeon.editing.adding.require_casts",
         at(12, "(float[2, 4] x) => (float[2, 4] y) { y = Identity(x) }"),
         "edit IN OUT --retype x=bfloat16:cast",

@@ -269,3 +269,19 @@ def test_plugins_of_a_model():
     found = surgeon.check(model(bad, more=', "mine" : 1'), "tensorrt")
     assert [one.kind for one in found if one.stops] == ["plugin"]
     assert plugin_of(model(bad, more=', "mine" : 1').graph.node[0]) is not None
+
+
+def test_ends_that_are_no_tensors_are_named():
+    """One with its name and type, several with their names; what has no type at all is noted once, as that."""
+    body = "{ s = SequenceConstruct(x) t = SequenceConstruct(x, x) y = Relu(x) }"
+    several = parse(f"(float[2] x) => (seq(float[2]) s, seq(float[2]) t, float[2] y) {body}")
+    found = [one for one in surgeon.check(several, "tensorrt", load=False) if "tensors only" in one.reason]
+    assert [one.reason for one in found] == ["outputs are of type sequence, and TensorRT has tensors only"]
+    assert found[0].nodes == ["'s'", "'t'"]
+    del several.graph.output[1]
+    found = [one for one in surgeon.check(several, "tensorrt", load=False) if "tensors only" in one.reason]
+    assert [one.reason for one in found] == ["the output 's' is of type sequence, and TensorRT has tensors only"]
+    several.graph.output[0].ClearField("type")
+    said = [one.reason for one in surgeon.check(several, "tensorrt", load=False)]
+    assert not [text for text in said if "tensors only" in text or "…" in text]
+    assert any("'s'" in text for text in said)

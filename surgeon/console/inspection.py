@@ -5,7 +5,7 @@ from typing import TextIO
 from surgeon.console.console import console_for
 from surgeon.diagnosis.inspection import Inspection, size_text
 from surgeon.listing import first_of
-from surgeon.telling.inspections import weights_text
+from surgeon.telling.inspections import header_lines, weights_text
 
 
 def print_inspection(found: Inspection, stream: TextIO) -> None:
@@ -23,6 +23,8 @@ def print_inspection(found: Inspection, stream: TextIO) -> None:
     for title, values in (("inputs", found.inputs), ("outputs", found.outputs)):
         for place, (name, text) in enumerate(values.items()):
             line("" if place else title, f"{name}: {text}")
+    for title, text in header_lines(found):
+        line(title, text)
     line("weights", weights_text(found))
     for item in found.files:
         missing = item.size is None

@@ -5,7 +5,7 @@ No payload is read, so it takes as long for 100 GB as for the graph alone.
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -63,8 +63,9 @@ class Inspection(Displayed):
     """The facts about one model.
 
     nodes: of all bodies and functions too.  ops: by domain ("" is written ai.onnx), most frequent first.  inputs,
-    outputs: name -> "float32[batch, 128]".  inside, outside: bytes of weights in the file and in external files, by
-    dtype.
+    outputs: name -> "float32[batch, 128]".  about: what the header says besides, by field: the name of the graph,
+    domain, model_version, doc_string.  metadata: the model's metadata_props; of a key that stands twice the last value.
+    inside, outside: bytes of weights in the file and in external files, by dtype.
     """
 
     path: str
@@ -74,6 +75,8 @@ class Inspection(Displayed):
     opsets: dict[str, int]
     inputs: dict[str, str]
     outputs: dict[str, str]
+    about: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
     nodes: int = 0
     ops: dict[str, dict[str, int]] = field(default_factory=dict)
     unknown: list[UnknownOp] = field(default_factory=list)
@@ -126,6 +129,8 @@ def inspect(source: Source) -> Inspection:
             opsets={item.domain or "ai.onnx": int(item.version) for item in proto.opset_import},
             inputs=_signature(proto.graph.input, {tensor.name for tensor in proto.graph.initializer}),
             outputs=_signature(proto.graph.output, frozenset()),
+            about={name: text for name, text in _about(proto) if text},
+            metadata={item.key: item.value for item in proto.metadata_props},
             _graph=proto.graph,
         )
         _count_ops(found, proto)
@@ -135,6 +140,13 @@ def inspect(source: Source) -> Inspection:
 
 def _public(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in pairs if not name.startswith("_")}
+
+
+def _about(proto: onnx.ModelProto) -> Iterator[tuple[str, str]]:
+    yield "graph", proto.graph.name
+    yield "domain", proto.domain
+    yield "model_version", str(proto.model_version or "")
+    yield "doc_string", proto.doc_string or proto.graph.doc_string
 
 
 def _signature(values: Any, initializers: Any) -> dict[str, str]:

@@ -8,10 +8,12 @@ from itertools import count
 
 import onnx
 
+from surgeon.commands import command
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Diagnostics
 from surgeon.errors import GraphError
 from surgeon.listing import first_of
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.walking import label_of, nodes_of, require_finite_calls
 from surgeon.shapes.facts import Facts
 from surgeon.validity.faults import Fault, Within, faults_of
@@ -69,6 +71,7 @@ def check_ends(
 
     facts_of: what is known of a tensor else; it goes into the advice.  wants_shapes: so does the target.
     """
+    stated = _statement(graph, facts_of)
     for kind, values in (("input", graph.input), ("output", graph.output)):
         for value in values:
             which = value.type.WhichOneof("value")
@@ -76,7 +79,8 @@ def check_ends(
                 continue
             tensor = getattr(value.type, which) if which is not None else None
             dtype, shape = facts_of(value.name)
-            helps = [f"state it: onnx.helper.make_tensor_value_info({value.name!r}, {_enum(dtype)}, {_dims(shape)})"]
+            written = f"onnx.helper.make_tensor_value_info({value.name!r}, {_enum(dtype)}, {_dims(shape)})"
+            helps = [f"state it: {stated if kind == 'output' else written}"]
             if tensor is None or not tensor.elem_type:
                 together = f"{kind}s of the graph have no dtype"
                 reason = f"the {kind} {value.name!r} of the graph has no dtype"
@@ -85,6 +89,22 @@ def check_ends(
                 reason = f"the {kind} {value.name!r} of the graph has no shape, which onnx.checker wants"
                 together = f"{kind}s of the graph have no shape, which onnx.checker wants"
                 found.add("model", "", reason, helps=helps, stops=wants_shapes, together=together)
+
+
+def _statement(graph: onnx.GraphProto, facts_of: Callable[[str], Facts]) -> str:
+    """The command that states dtypes and shapes of all outputs that lack them."""
+    options: list[str] = []
+    for value in graph.output:
+        which = value.type.WhichOneof("value")
+        tensor = getattr(value.type, which) if which in TENSORS else None
+        is_whole = tensor is not None and tensor.elem_type and tensor.HasField("shape")
+        if is_whole or which not in (None, *TENSORS):
+            continue
+        known, shape = facts_of(value.name)
+        dtype = known or (tensor.elem_type if tensor is not None else 0)
+        sizes = ["SIZE,..."] if shape is None else ["?" if str(size)[:1] == "?" else str(size) for size in shape]
+        options += ["--state", f"{value.name}={dtype_name(dtype) if dtype else 'DTYPE'}[{','.join(sizes)}]"]
+    return command("edit", "IN", "OUT", *options)
 
 
 def _enum(dtype: int | None) -> str:

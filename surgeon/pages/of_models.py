@@ -8,7 +8,7 @@ from surgeon.diagnosis.inspection import Inspection, size_text
 from surgeon.listing import counted, first_of
 from surgeon.pages.bodies import shows
 from surgeon.pages.parts import Cell, Content, Markup, Paper, code, element, facts, fold, joined, section, table
-from surgeon.telling.inspections import weights_text
+from surgeon.telling.inspections import header_lines, weights_text
 
 DEPTH, MOST = 3, 40  # of groups in groups; of one level
 
@@ -57,6 +57,7 @@ def _head(found: Inspection) -> Iterator[tuple[str, Content]]:
     yield "model", (code(found.path), f" ({size_text(found.file_size)})") if found.path else ""
     yield "IR", f"version {found.ir_version}{', made by ' + found.producer if found.producer else ''}"
     yield "opsets", ", ".join(f"{domain} {version}" for domain, version in found.opsets.items()) or "none"
+    yield from header_lines(found)
     yield "nodes", f"{found.nodes:,}"
     yield "weights", weights_text(found)
     for item in found.files:

@@ -97,14 +97,14 @@ class TensorrtSupport:
     """What is asked of each node for the target TensorRT.
 
     found: what is wrong by ONNX itself.  complaints: what TensorRT does not take.  plugins: the nodes that are meant
-    for one.  ends: what is wrong with inputs, outputs and weights, and what helps.
+    for one.  ends: what is wrong with an input, an output or a weight, the same of several, and what helps.
     """
 
     def __init__(self, asked: Examination) -> None:
         self.index, self.dtypes, self.limits, self.found = asked.index, asked.dtypes, asked.limits, asked.found
         self.complaints: list[Complaint] = []
         self.plugins: set[Node] = set()
-        self.ends: list[tuple[str, tuple[str, ...]]] = []
+        self.ends: list[tuple[str, str, tuple[str, ...]]] = []
 
     def check(self) -> None:
         """Collect what TensorRT does not read, as far as its documentation tells."""
@@ -118,20 +118,22 @@ class TensorrtSupport:
         given = [tensor.name for tensor in graph.initializer] if isinstance(graph, GraphProto) else []
         ends = [("input", value) for value in graph.input if value.name not in given]
         for word, value in (*ends, *(("output", value) for value in graph.output)):
-            if not value.type.HasField("tensor_type"):
-                self._tell_end(f"{word} '{value.name}' is no tensor, and TensorRT has nothing else")
-            else:
-                self._check_end(f"{word} '{value.name}'", value.type.tensor_type.elem_type)
+            which = value.type.WhichOneof("value")
+            if which == "tensor_type":
+                self._check_end(word, value.name, value.type.tensor_type.elem_type)
+            elif which is not None:  # what has no type at all is noted for every target
+                kind = which.removesuffix("_type").replace("_", " ")
+                self._tell_end(word, value.name, f"of type {kind}, and TensorRT has tensors only")
         for tensor in graph.initializer:
-            self._check_end(f"initializer '{tensor.name}'", tensor.data_type)
+            self._check_end("initializer", tensor.name, tensor.data_type)
 
-    def _check_end(self, what: str, dtype: int) -> None:
+    def _check_end(self, what: str, name: str, dtype: int) -> None:
         kind = type_string(dtype)[7:-1] if dtype else ""
         if kind and kind not in TAKEN:
-            self._tell_end(f"{what} is {kind}, and TensorRT has no tensors of {kind}", "give it another dtype")
+            self._tell_end(what, name, f"{kind}, and TensorRT has no tensors of {kind}", "give it another dtype")
 
-    def _tell_end(self, reason: str, *helps: str) -> None:
-        self.ends.append((f"the {reason}", helps))
+    def _tell_end(self, what: str, name: str, why: str, *helps: str) -> None:
+        self.ends.append((f"the {what} '{name}' is {why}", f"{what}s are {why}", helps))
 
     def _check_nodes(self) -> None:
         """Collect every node that TensorRT does not read, as far as its documentation tells."""

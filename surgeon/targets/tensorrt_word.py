@@ -175,5 +175,5 @@ def _helps(fault: "Objection", has_sizes: bool) -> list[str]:
 
 
 def _note_ends(asked: Examination, support: TensorrtSupport) -> None:
-    for reason, helps in support.ends:
-        asked.found.add("restriction", "", reason, helps=helps)
+    for reason, together, helps in support.ends:
+        asked.found.add("restriction", "", reason, helps=helps, together=together)
