@@ -104,10 +104,16 @@ CASES = [
     ),
     Case(
         "surgeon.checking.remedies._near",
-        at(17, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.Gelu(x) }", com_microsoft=1),
-        "check IN --target onnx",
-        "surgeon upgrade IN OUT --opset 20",
-        then="rule gelu fires",
+        at(
+            17,
+            "(float[2, 4, 8, 7] x, float[6, 2, 3, 2] w, float[2, 24, 4, 9] o, float[2, 12, 4, 9] m, float[6] b) => "
+            "(float[2, 6, 4, 9] y) { y = mmcv.MMCVModulatedDeformConv2d<stride = [2, 1], padding = [1, 2], "
+            "dilation = [1, 2], groups = 2, deform_groups = 2>(x, o, m, w, b) }",
+            mmcv=1,
+        ),
+        CHECK,
+        "surgeon upgrade IN OUT --opset 19",
+        then="rule deform_conv fires",
     ),
     Case(
         "surgeon.checking.sets.command",
