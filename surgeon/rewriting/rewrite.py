@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -171,9 +172,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
         require_named(report, flat(selection), over.run.index, for_many=settings.for_many)
-        chosen = (over.first | selection).items()
-        rules = dict(chosen) | {rule.name: (rule,) for _, found in chosen for rule in found}
-        check_expected(report, settings.expect, lambda name: already(run.index, rules[name], settings.target))
+        check_expected(report, settings.expect, partial(_there, run, over.first | selection))
         if settings.dry_run:
             before.check_data()  # as saving would
             return source, report
@@ -208,6 +207,12 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
     if report.rolled_back and not settings.keep_going:
         raise CheckFailed(complaint_of(report), report, result)
     return result, report
+
+
+def _there(run: RuleRun, selection: Selection, name: str) -> str:
+    """What a model has already of what is written under the name of a rule or of several."""
+    by_rule = {rule.name: (rule,) for rules in selection.values() for rule in rules}
+    return already(run.index, selection.get(name) or by_rule[name], run.target)
 
 
 @dataclass(frozen=True, slots=True)
