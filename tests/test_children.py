@@ -21,7 +21,7 @@ from surgeon.running.children import Answer, Failure, Task
 from surgeon.running.crew import run, spare
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 60  # seconds until a process that is to end must have: no test judges by how soon it does
+PATIENCE = 600  # seconds until a process that is to end must have: no test judges by how soon it does
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits of processes")
 

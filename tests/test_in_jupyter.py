@@ -45,7 +45,7 @@ def test_a_view_in_a_notebook(jupyter, where):
     with chromium() as browser:
         watched = Watched(browser, "light", jupyter)
         page = watched.page
-        page.set_default_timeout(120_000)
+        page.set_default_timeout(600_000)
         page.goto(f"{jupyter}{PAGES[where]}?token={TOKEN}")
         cells = page.locator(".jp-Notebook .jp-CodeCell")
         page.locator(".jp-NotebookPanel-toolbar [data-status=idle]").first.wait_for()
@@ -55,10 +55,10 @@ def test_a_view_in_a_notebook(jupyter, where):
             """Run a cell until it shows something: as Notebook 7 begins it may lose keys, and what came of a cell."""
             found = cells.nth(number).locator(".jp-OutputArea").locator(what).first
             for _ in range(12):
-                cells.nth(number).locator(".cm-content").click()
-                page.keyboard.press("Control+Enter")
                 with suppress(TimeoutError):
-                    found.wait_for(timeout=10_000)
+                    cells.nth(number).locator(".cm-content").click(timeout=60_000)
+                    page.keyboard.press("Control+Enter")
+                    found.wait_for(timeout=60_000)
                     return found
             raise AssertionError(f"cell {number} does not show {what}")
 

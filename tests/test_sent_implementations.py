@@ -65,7 +65,7 @@ def ran(arguments, folder, text=None):
         env={**os.environ, "PYTHONPATH": root},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
 
 
@@ -118,7 +118,7 @@ def test_in_the_cells_of_a_notebook(factor, tmp_path, monkeypatch):
     first, second = SCRIPT.format(factor=factor).split("@rule")
     cells = [nbformat.v4.new_code_cell(first), nbformat.v4.new_code_cell(f"@rule{second}")]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = "".join(output["text"] for output in notebook.cells[1]["outputs"] if output["output_type"] == "stream")
     assert printed.strip() == TOLD[factor]
 

@@ -15,7 +15,7 @@ from surgeon.testing import parse
 from tests.command_line import surroundings
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no watchdog without fork")
-PATIENCE = 120  # seconds until a test gives up on a process that should have ended; none is judged by the clock
+PATIENCE = 600  # seconds until a test gives up on a process that should have ended; none is judged by the clock
 
 BEGINNING = """
 import collections, itertools, pathlib, threading, time

@@ -146,7 +146,7 @@ class Kernel:
         asked = self.client.execute(textwrap.dedent(code))
         printed = ""
         while True:
-            message = self.client.get_iopub_msg(timeout=60)
+            message = self.client.get_iopub_msg(timeout=600)
             kind, content = message["msg_type"], message["content"]
             self._note(kind, content)
             assert kind != "error", content

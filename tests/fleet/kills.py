@@ -230,7 +230,7 @@ def kill_scheduler(stage, name, count):
     client = stage.client(f"s3://fused/{name}")
     stage.until(f"fused/{name}", count // 2, client)
     parts.kill(stage.scheduler)
-    code = client.wait(timeout=120)
+    code = client.wait(timeout=600)
     told = stage.log.read_text(encoding="utf-8").strip().splitlines()
     ended = [line for line in told if line.startswith("ended")]
     print(f"the scheduler killed: exit code {code}; {ended[-1:] or told[-3:]}", flush=True)

@@ -24,7 +24,7 @@ def free_port():
         return found.getsockname()[1]
 
 
-def wait_for(port, process, seconds=60.0):
+def wait_for(port, process, seconds=600.0):
     """Wait until something listens."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

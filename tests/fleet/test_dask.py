@@ -26,7 +26,7 @@ def test_several_at_once_come_to_the_same(tmp_path):
     for name in "ab":
         zoo.troubled(tmp_path / f"zoo/bad/hang{name}.onnx", zoo.HANG)
     begun = []
-    settings = {"model_time": 6.0, "jobs": 2, "begins": begun.append}
+    settings = {"model_time": zoo.ample_time(tmp_path), "jobs": 2, "begins": begun.append}
     found = surgeon.run_many(TROUBLE, f"{tmp_path}/zoo/**/*.onnx", to=tmp_path / "out", **settings)
     expected = zoo.EXPECTED | {"bad/hanga.onnx": "late", "bad/hangb.onnx": "late"}
     assert {row.model: row.outcome for row in found} == dict(sorted(expected.items()))

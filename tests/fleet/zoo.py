@@ -1,12 +1,14 @@
 """Zoos of models: whole ones in variants, broken ones, ones that make a rule go wrong, large ones that are holes."""
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import surgeon
 from tests.command_line import ROOT
 from tests.fleet.trouble import CRASH, HANG, MEMORY, RAISE
 
@@ -48,6 +50,14 @@ def gelus(path, count=1, width=4, weight=None):
         ]
         at = to
     return save(nodes, constants, path, width=width)
+
+
+def ample_time(folder):
+    """Seconds by the clock that a sound model does not take on this machine, as busy as it is, for a test of hangs."""
+    model = gelus(folder / "sound" / "model.onnx")
+    start = time.monotonic()
+    surgeon.run_many(surgeon.Recipe([surgeon.Rules(RULES)]), str(model), to=folder / "sound" / "out")
+    return max(6.0, 10 * (time.monotonic() - start))
 
 
 def plain(path, op="Relu"):
