@@ -30,6 +30,7 @@ class Watched:
 
     def __init__(self, browser: object, scheme: str = "light", allowed: str = "file:", **settings: object) -> None:
         self.page = browser.new_page(color_scheme=scheme, viewport={"width": 1100, "height": 800}, **settings)
+        self.page.set_default_timeout(600_000)  # on a busy machine a page takes long, and no test asks how long
         self.wrong: list[str] = []
         self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
         self.page.on("console", lambda told: self.wrong.append(f"{told.type}: {told.text}"))

@@ -45,7 +45,6 @@ def test_a_view_in_a_notebook(jupyter, where):
     with chromium() as browser:
         watched = Watched(browser, "light", jupyter)
         page = watched.page
-        page.set_default_timeout(600_000)
         page.goto(f"{jupyter}{PAGES[where]}?token={TOKEN}")
         cells = page.locator(".jp-Notebook .jp-CodeCell")
         page.locator(".jp-NotebookPanel-toolbar [data-status=idle]").first.wait_for()

@@ -223,7 +223,7 @@ def test_what_is_selected_in_the_page_is_in_the_kernel(browser, kernel):
     page.evaluate(PAGE, [BUNDLE.read_text(encoding="utf-8"), kernel.state])
 
     def until(condition):
-        for _ in range(300):
+        for _ in range(30_000):
             for data in kernel.listen():
                 page.evaluate("(data) => fromKernel(data)", data)
             if condition():
