@@ -21,7 +21,7 @@ REGISTRIES = {
     *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.ratios", "shapes.reducing"),
     *("shapes.selecting", "shapes.sequences", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands"),
     "freeing.mixing",
-    "edits.found_heads",
+    *("edits.head_columns", "edits.head_tracing"),
 }
 BUILT = "nodes that it writes"
 RULE = "how shapes, sizes or values go through these, as in a registry"
@@ -33,10 +33,15 @@ FORMAT = "how exporters and files write things down"
 LISTED = {
     "drawing.content": (SAID, "Cast"),
     "edits.detections": (BUILT, "EfficientNMS_TRT"),
-    "edits.found_heads": (
+    "edits.found_heads": (FOUND, "Add Concat Exp NonMaxSuppression Pow Relu Sigmoid Softplus Sub"),
+    "edits.head_columns": (
         FOUND,
-        "Add Cast Clip Concat Div Exp Flatten Gather GatherElements GatherND Identity Max Min Mul NonMaxSuppression "
-        "Pow Relu Reshape Sigmoid Slice Softplus Split Sqrt Squeeze Sub Transpose Unsqueeze",
+        "Add Concat Floor Mod Mul Pow ReduceMax Round Slice Split Sqrt Sub TopK Where",
+    ),
+    "edits.head_tracing": (
+        FOUND,
+        "Cast Clip Concat Div Flatten Gather GatherElements GatherND Identity Max Min Mul Reshape Slice Split Squeeze "
+        "Transpose Unsqueeze",
     ),
     "edits.quantization": (FOUND, "Abs Clip DequantizeLinear Exp Identity QuantizeLinear Relu Sigmoid Softmax"),
     "edits.retype": (BUILT, "Cast"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from surgeon.checking.dynamic_dims import check_dynamic_dims
 from surgeon.checking.remedies import add_rules
 from surgeon.checking.sets import add_sets
 from surgeon.diagnosis.custom_ops import CustomOps
@@ -179,9 +180,12 @@ def _findings(
     examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, request)
     (target.examine or support.examine)(examination)
     _check_opset(target, index, found)
+    is_sound = _is_sound(index)
+    if is_sound:
+        check_dynamic_dims(index, found)
     findings = Findings(without_echoes(list(found), wrong))
     findings.runtime, findings.target = found.runtime, target.name
-    if _is_sound(index):
+    if is_sound:
         uncured = add_rules(findings, index, target, provider)
         known = [found for found, _ in uncured]
         uncured += [(found, []) for found in findings if CONSTANT in found.helps and found not in known]

@@ -10,6 +10,7 @@ from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 from surgeon.commands import command
 from surgeon.editing.freed import Freed
 from surgeon.editing.no_tensors import is_no_tensor, type_of_no_tensor
+from surgeon.editing.trial_runs import TrialRuns
 from surgeon.errors import UsageError
 from surgeon.file.editable import Editable
 from surgeon.file.model import Model
@@ -110,11 +111,13 @@ class ModelDraft(Editable):
     Attributes:
         skeleton: the model as it is to be, the payloads of large tensors cut out; see `surgeon.file.editable`.
         claim: what the edited model claims of the original.
+        runs: how an edit may run models to decide between several results; None where it may run nothing.
     """
 
     def __init__(self, source: Model) -> None:
         super().__init__(source)
         self.claim = ModelClaim()
+        self.runs: TrialRuns | None = None
         self._index: Index | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""What is claimed of sizes that an edit freed: of which inputs, which outputs follow, and how that can be held."""
+"""What is claimed of sizes that an edit made dynamic: of which inputs, and which outputs keep samples independent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,21 +6,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """A size that was fixed and is free now.
+    """A size that the original fixes and the edited model does not.
 
     Tensors go by the original's names.
 
     Attributes:
-        name: of the free dimension.
+        name: of the dynamic dim.
         old: the size that it had.
         feeds: the axes of inputs that have it.
-        answers: by output, its axis where it is made place by place along what is free, so that outputs of the original
-            laid end to end are what the edited model answers to inputs laid end to end; None where it does not follow.
-        mixed: outputs of which more than one place is seen at once: beyond the old size nothing stands beside them.
+        answers: outputs that keep samples independent: each sample of theirs is the original's answer to that sample.
+        mixed: outputs that may depend on several samples at once.  Nothing is claimed of them beyond the old size.
     """
 
     name: str
     old: int
     feeds: Mapping[str, int]
-    answers: Mapping[str, int | None]
+    answers: tuple[str, ...]
     mixed: tuple[str, ...]

@@ -15,6 +15,7 @@ from surgeon.editing.edit import Edit
 from surgeon.editing.proof import check_edited, told_by_structure
 from surgeon.editing.result import Done, EditReport
 from surgeon.editing.sameness import why_not_same
+from surgeon.editing.trial_runs import TrialRuns
 from surgeon.errors import GraphError, SurgeonError, UsageError
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
@@ -156,7 +157,7 @@ class _Run:
             stages = list(_stages(edits))
             for number, stage in enumerate(stages):
                 model = stack.enter_context(Model.open(source))
-                draft = self._apply(model, stage)
+                draft = self._apply(model, stage, source)
                 is_last = number == len(stages) - 1
                 patch = draft.patch(self.output, whole=not is_last or self.data not in ("auto", "copy"))
                 if not is_last:
@@ -168,12 +169,13 @@ class _Run:
     def between(self, source: Written, edits: Sequence[Edit], stack: ExitStack) -> Written:
         """Apply the edits as `go` does, and leave the last stage as those before it."""
         for stage in _stages(edits):
-            draft = self._apply(stack.enter_context(Model.open(source)), stage)
+            draft = self._apply(stack.enter_context(Model.open(source)), stage, source)
             source = self._between(draft, draft.patch(self.output, whole=True), source, stack)
         return source
 
-    def _apply(self, model: Model, edits: Sequence[Edit]) -> ModelDraft:
+    def _apply(self, model: Model, edits: Sequence[Edit], source: Written) -> ModelDraft:
         draft = ModelDraft(model)
+        draft.runs = None if self.check == "none" else TrialRuns(source, self.output, self.options)
         for item in edits:
             with _refusing(item):
                 self.report.edits.append(Done(item, tuple(item.apply(draft))))

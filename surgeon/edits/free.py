@@ -1,7 +1,7 @@
 """Sizes that an export fixed, made free."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,8 +10,9 @@ from onnx import ValueInfoProto
 from surgeon.editing.dims import free_names
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
+from surgeon.editing.freed import Freed
 from surgeon.errors import UsageError
-from surgeon.freeing.search import free_size
+from surgeon.freeing.choosing import free_inside, free_size
 from surgeon.listing import counted, first_of
 from surgeon.shapes.symbols import parse, symbol
 
@@ -21,24 +22,26 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Free(Edit):
-    """Free a size of the inputs that the export fixed: what holds it in the graph is found, and made to follow.
+    """Make a size of the inputs dynamic that the export fixed: the nodes that hold it are found, and follow it.
 
-    Constants in Reshape, Expand, Slice, Range, ConstantOfShape, Tile and Resize, initial states and tokens that are
-    repeated for each sample: each is told by where its number came from, so that a batch of 1 is not taken for any
-    other 1.  What cannot be told is refused, with the node's name.
+    Constants in Reshape, Expand, Slice, Range, ConstantOfShape, Tile and Resize, the turns of a Loop, initial states,
+    and tokens and queries that are repeated for each sample: each is known by the origin of its number, so that a batch
+    of 1 is not taken for any other 1.  The size is also found where the inputs declare it dynamic already, and the
+    graph still contains that of the trace.
 
-    The result is held against the original at the old size.  Where samples do not see one another, as in a batch, it is
-    proved at 2 and 7 too: it answers as so many runs of the original do.  Elsewhere the report says at which sizes it
-    ran, and that nothing can be compared there.
+    Both models are compared at the old size.  In a batch samples are independent, so the result is proved at 1, 2 and 7
+    samples too: each has to be the original's answer to that sample.  The same runs choose between several
+    interpretations of a graph.  Elsewhere the report says at which sizes the model ran, and that nothing can be
+    compared there.
 
     Attributes:
         axis: which axis of the inputs.
-        name: what to call the free dimension.
-        input: the one input to free it of; None for all that have this axis.
+        name: of the dynamic dim.
+        input: the one input whose axis it is; None for all that have this axis.
 
     Raises:
         UsageError: no input has that axis fixed, the inputs have different sizes there, or the name is taken.
-        GraphError: a node can be read in more than one way, or in none; it is named.
+        GraphError: no interpretation of the graph is known to be right; the message names a node.
 
     Examples:
         >>> import surgeon
@@ -82,41 +85,73 @@ class Free(Edit):
         if not self.name or parse(self.name) != symbol(self.name) or "?" in self.name:
             raise UsageError(f"{self.name!r} is no name of a dimension; give it a word, as in batch.")
         wanted = draft.inputs if self.input is None else [draft.input(self.input)]
-        fixed = [value for value in wanted if _size(value, self.axis) is not None]
+        fixed = {value.name: size for value in wanted if (size := _size(value, self.axis)) is not None}
         if not fixed:
-            if wanted and all(self._has_it(value) for value in wanted):
-                return ()
-            which = "No input has a" if self.input is None else f"The input {self.input!r} has no"
-            raise UsageError(f"{which} fixed size on axis {self.axis}; name another.")
+            return self._declared(draft, wanted)
         if self.name in free_names(draft.skeleton):
             raise UsageError(f"Another free dimension is called {self.name!r}; choose another name.")
-        sizes = {value.name: _size(value, self.axis) or 0 for value in fixed}
-        old = next(iter(sizes.values()))
-        other = next((name for name, size in sizes.items() if size != old), None)
+        first, old = next(iter(fixed.items()))
+        other = next((name for name, size in fixed.items() if size != old), None)
         if other is not None:
-            first = next(iter(sizes))
             raise UsageError(
-                f"Axis {self.axis} of {first!r} has the size {old}, that of {other!r} {sizes[other]}; "
+                f"Axis {self.axis} of {first!r} has the size {old}, that of {other!r} {fixed[other]}; "
                 f"name the input, as in {first}[{self.axis}]={self.name}."
             )
         if old < 1:
-            raise UsageError(f"Axis {self.axis} of {fixed[0].name!r} has the size {old}; free one of at least 1.")
-        for value in fixed:
-            value.type.tensor_type.shape.dim[self.axis].dim_param = self.name
+            raise UsageError(f"Axis {self.axis} of {first!r} has the size {old}; free one of at least 1.")
+        for name in fixed:
+            draft.input(name).type.tensor_type.shape.dim[self.axis].dim_param = self.name
         draft.changed()
-        nodes, freed = free_size(draft, self.name, old, dict.fromkeys(sizes, self.axis))
-        draft.claim.freed.append(freed)
-        draft.claim.by_structure = False
-        names = [f"'{name}'" for name in sizes]
+        nodes, freed = free_size(draft, self.name, old, dict.fromkeys(fixed, self.axis))
+        names = [f"'{name}'" for name in fixed]
         listed = " and ".join(names) if len(names) < NAMED else first_of(names, NAMED)
-        said = [f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}"]
-        if nodes:
-            said.append(f"{counted(nodes, 'node')} held that size and follow{'s' * (nodes == 1)} it now")
-        return said
+        return _claimed(draft, freed, f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}", nodes)
 
-    def _has_it(self, value: ValueInfoProto) -> bool:
-        dims = value.type.tensor_type.shape.dim
-        return self.axis < len(dims) and dims[self.axis].dim_param == self.name
+    def _declared(self, draft: ModelDraft, wanted: Sequence[ValueInfoProto]) -> Iterable[str]:
+        """Free an axis that is declared dynamic while the graph still contains the size of the trace."""
+        names = {name: None for value in wanted if (name := _name(value, self.axis)) is not None}
+        if not names or (self.name not in names and self.name in free_names(draft.skeleton)):
+            which = "No input has a" if self.input is None else f"The input {self.input!r} has no"
+            raise UsageError(f"{which} fixed size on axis {self.axis}; name another.")
+        other = next(filter(None, names), None)
+        if self.name not in names and other is not None:
+            place = self.axis if self.input is None else f"{self.input}[{self.axis}]"
+            raise UsageError(f"Axis {self.axis} is dynamic already, as {other!r}; write --free '{place}={other}'.")
+        unnamed = [value for value in wanted if _name(value, self.axis) == ""]
+        for value in unnamed:
+            value.type.tensor_type.shape.dim[self.axis].dim_param = self.name
+            draft.changed()
+        feeds = {value.name: axis for value in draft.inputs if (axis := _axis(value, self.name)) is not None}
+        found = free_inside(draft, self.name, feeds)
+        if found is None:
+            return [f"axis {self.axis} of {_listed(unnamed)} is called {self.name!r}"] if unnamed else ()
+        nodes, freed = found
+        draft.claim.sizes[self.name] = freed.old
+        said = f"the inputs declare {self.name!r} as dynamic, and the graph still held {freed.old}"
+        return _claimed(draft, freed, said, nodes)
+
+
+def _claimed(draft: ModelDraft, freed: Freed, first: str, nodes: int) -> list[str]:
+    """Note the claim of a size that is dynamic now; returns the sentences of the report."""
+    draft.claim.freed.append(freed)
+    draft.claim.by_structure = False
+    more = [f"{counted(nodes, 'node')} held that size and follow{'s' * (nodes == 1)} it now"] if nodes else []
+    return [first, *more]
+
+
+def _listed(values: Sequence[ValueInfoProto]) -> str:
+    return " and ".join(repr(value.name) for value in values)
+
+
+def _name(value: ValueInfoProto, axis: int) -> str | None:
+    """The name of a dynamic dim of an input, empty where it has none; None where the input has no such axis."""
+    dims = value.type.tensor_type.shape.dim
+    return dims[axis].dim_param if axis < len(dims) and not dims[axis].HasField("dim_value") else None
+
+
+def _axis(value: ValueInfoProto, name: str) -> int | None:
+    """The first axis of an input that is a dynamic dim of this name."""
+    return next((axis for axis, dim in enumerate(value.type.tensor_type.shape.dim) if dim.dim_param == name), None)
 
 
 def _size(value: ValueInfoProto, axis: int) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from surgeon.commands import upgrade_to
 from surgeon.freeing.demands import follow
+from surgeon.freeing.loops import check_loop
 from surgeon.freeing.places import tell_flat, tell_joined, tell_tuples
 from surgeon.freeing.plan import Stuck
 from surgeon.freeing.reshapes import readings, target_of
@@ -15,7 +16,7 @@ from surgeon.opsets.lossless import OLDEST
 from surgeon.shapes.facts import INT32, NodeView, Shape, axis_of
 from surgeon.shapes.layout import reshaped
 from surgeon.shapes.selecting import FAR, slice_parameters
-from surgeon.shapes.symbols import Size, has_calls, only_call, substitute
+from surgeon.shapes.symbols import Size, has_calls, only_call, product, substitute
 
 TURNS = 9  # multiples of the old size at which two sizes are held against each other
 Held = tuple[int, int, Size]  # a position, an axis of what is read there, and its size
@@ -43,7 +44,7 @@ def agree(walk: Walk, site: NodeView, held: Iterable[Held], spreads: bool) -> No
         if _alike(walk, size, wanted) or (not isinstance(size, int) and not walk.hangs([size])):
             continue
         if size != walk.old(wanted):
-            raise Stuck(site.node, f"cannot join {size} with what is {wanted} now")
+            raise Stuck(site.node, f"cannot join {size} with what is {wanted} now", number=size, symbolic=wanted)
         follow(walk, site, position, axis, wanted)
 
 
@@ -155,7 +156,9 @@ def _reshape(walk: Walk, site: NodeView) -> None:
     allow_zero = bool(site.attribute("allowzero", 0))
     found = readings(shape, target, allow_zero, walk.free)
     if not found:
-        raise Stuck(site.node, f"cannot lay {_listed(shape)} out as {_listed(target)}")
+        made = product([size for size in reshaped(shape, target, allow_zero) if size is not None])
+        why = f"cannot lay {_listed(shape)} out as {_listed(target)}"
+        raise Stuck(site.node, why, number=made, symbolic=product(shape))
     reading = found[walk.choose(site, (shape, tuple(target), allow_zero), len(found))]
     if tuple(reshaped(shape, target, allow_zero)) != reading:
         _require_input(site, 1)
@@ -174,7 +177,9 @@ def _expand(walk: Walk, site: NodeView) -> None:
         if place < 0 or not walk.hangs([size]) or target[place] in (1, size, None):
             continue
         if target[place] != walk.old(size):
-            raise Stuck(site.node, f"cannot repeat what is {size} now to {target[place]}")
+            raise Stuck(
+                site.node, f"cannot repeat what is {size} now to {target[place]}", number=target[place], symbolic=size
+            )
         made[place] = 1
     if made != target:
         walk.give_numbers(site, 1, made)
@@ -354,6 +359,7 @@ CHECKS: dict[str, Callable[[Walk, NodeView], None]] = {
     "Expand": _expand,
     "Gather": _gather,
     "Gemm": _gemm,
+    "Loop": check_loop,
     "Reshape": _reshape,
     "Resize": _resize,
     "Slice": _slice,

@@ -1,7 +1,7 @@
 """A tensor has to follow what is free along an axis: where its size came from, that is written anew."""
 
 from collections.abc import Callable
-from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from surgeon.freeing.walk import Walk
 from surgeon.ops.records import record
 from surgeon.shapes.facts import NodeView, axis_of
 from surgeon.shapes.selecting import slice_parameters
-from surgeon.shapes.symbols import Size
+from surgeon.shapes.symbols import Size, exact_quotient, symbols
 
 MOST_READ = 1 << 24  # elements of a constant that is looked at
 INDEXED = {"GatherND": 1, "ScatterND": 1}
@@ -31,7 +31,7 @@ def follow(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> 
         _follow_constant(walk, site, position, axis, size)
     elif old == 1:
         _repeat(walk, site, position, axis, size)
-    elif source is not None:
+    if source is not None:
         _follow_through(walk, walk.site(source[1]), axis, size)
     raise Stuck(site.node, f"reads {_name(walk, site, position)!r}, which has {old} where {size} is free")
 
@@ -97,7 +97,9 @@ def _repeat(walk: Walk, site: NodeView, position: int, axis: int, size: Size) ->
 def _follow_through(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
     """The same of what a node makes: of what it reads, where it only hands that on."""
     op, told = site.node.op, record(site.node.op)
-    if op in HANDED:
+    if op in SEVERAL:
+        SEVERAL[op](walk, site, axis, size)
+    elif op in HANDED:
         found = HANDED[op](walk, site, axis)
         if found is not None:
             follow(walk, site, *found, size)
@@ -108,8 +110,41 @@ def _follow_through(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
             own = axis - rank + len(shape)
             if own >= 0 and shape[own] == walk.old(size):
                 follow(walk, site, place, own, size)
-    elif told.keeps or told.retypes:
+    else:
+        _follow_in_place(walk, site, axis, size)
+
+
+def _follow_in_place(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    """An axis of the result that is one of the first input too: rows of a product, samples of a norm or of a layer."""
+    made, shape = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
+    if made is not None and shape is not None and len(made) == len(shape) and shape[axis] == made[axis]:
         follow(walk, site, 0, axis, size)
+
+
+def _follow_reshaped(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    """An axis of a Reshape's input that lies where one of its result does, in the order of elements.
+
+    Several may, where the result merges what the input has apart, or the old size is 1.
+    """
+    made, given = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
+    if made is None or given is None:
+        return
+    sizes, ours = ([int(str(walk.old(one))) for one in shape if isinstance(one, int)] for shape in (given, made))
+    if len(sizes) < len(given) or len(ours) < len(made) or not prod(ours):
+        return
+    begin, end = prod(ours[:axis]), prod(ours[: axis + 1])
+    old = prod(walk.free[name] for name in symbols(size) & walk.free.keys())
+    found: list[tuple[bool, int, Size]] = []
+    for place, width in enumerate(sizes):
+        start, stop = prod(sizes[:place]), prod(sizes[: place + 1])
+        lies = begin <= start <= end if width == 1 else start < end and stop > begin
+        wanted = exact_quotient(size * width, ours[axis])
+        if lies and wanted is not None and width % old == 0 and walk.hangs([wanted]):
+            found.append((width != old, place, wanted))
+    if found:
+        found.sort(key=lambda item: item[:2])
+        _, place, wanted = found[walk.choose(site, ("follow", given, made, axis), len(found))]
+        follow(walk, site, 0, place, wanted)
 
 
 def _transposed(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
@@ -149,17 +184,6 @@ def _gathered(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
     return 0, axis if axis < along else axis - len(indices) + 1
 
 
-def _reshaped(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
-    """The axis of a Reshape's input that is one of its result: of one width, behind as many elements."""
-    facts = walk.view.facts(site.scope, site.node.outputs[0])
-    given, made = site.shape(0), facts.shape
-    if given is None or made is None or not all(isinstance(size, int) for size in (*given, *made)):
-        return None
-    before = [[1, *accumulate((int(str(size)) for size in shape), lambda a, b: a * b)] for shape in (given, made)]
-    places = [place for place, size in enumerate(given) if size == made[axis] and before[0][place] == before[1][axis]]
-    return (0, places[0]) if places else None
-
-
 def _cut(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
     found = slice_parameters(site)
     if found is None:
@@ -174,7 +198,6 @@ HANDED: dict[str, Callable[[Walk, NodeView, int], tuple[int, int] | None]] = {
     "Squeeze": _squeezed,
     "Concat": _joined,
     "Gather": _gathered,
-    "Reshape": _reshaped,
     "Slice": _cut,
     "Expand": lambda walk, site, axis: (0, at) if (at := axis - _more(walk, site)) >= 0 else None,
     "Tile": lambda walk, site, axis: (0, axis),
@@ -186,6 +209,10 @@ def _more(walk: Walk, site: NodeView) -> int:
     """How many axes the result has more than the input."""
     made = walk.view.facts(site.scope, site.node.outputs[0]).shape
     return len(made or ()) - len(site.shape(0) or ())
+
+
+SEVERAL: dict[str, Callable[[Walk, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
+"""Ops of whose input several axes may be one of the result."""
 
 
 def _element(walk: Walk, site: NodeView, position: int, place: int, size: Size) -> None:

@@ -64,11 +64,22 @@ class Given:
 
 
 class Stuck(Exception):
-    """A node with which a size cannot be free.  why: what follows behind `Op at 'node'`.  how: what to do about it."""
+    """A node with which a size cannot be free.  why: what follows behind `Op at 'node'`.  how: what to do about it.
 
-    def __init__(self, node: Node, why: str, how: str = "export the model with it free.") -> None:
+    number, symbolic: a number that the node has where its other sizes give a symbolic one, if that is why.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        why: str,
+        how: str = "export the model with it free.",
+        *,
+        number: Size | None = None,
+        symbolic: Size | None = None,
+    ) -> None:
         super().__init__(why)
-        self.node, self.why, self.how = node, why, how
+        self.node, self.why, self.how, self.number, self.symbolic = node, why, how, number, symbolic
 
 
 class Back(Exception):

@@ -76,7 +76,8 @@ def _placed(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str,
         return
     starts = [1, *accumulate(sizes, lambda a, b: a * b)]
     places = _free(given, free)
-    options = [list(_options(starts[axis], sizes[axis], widths)) for axis in places]
+    unit = all(size == 1 for size in free.values())
+    options = [list(_options(starts[axis], sizes[axis], widths, unit)) for axis in places]
     for chosen in product(*options):
         made: list[Size] = list(before)
         for axis, place in zip(places, chosen, strict=True):
@@ -88,8 +89,11 @@ def _placed(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str,
             yield tuple(made)
 
 
-def _options(start: int, width: int, widths: Sequence[int]) -> Iterator[int]:
-    """Axes of the result that may take what is free of a size of the input, which lies at `start` and is so wide."""
+def _options(start: int, width: int, widths: Sequence[int], unit: bool) -> Iterator[int]:
+    """Axes of the result that may take what is free of a size of the input, which lies at `start` and is so wide.
+
+    unit: the old size is 1, so that it may also lie at the end of an axis before, or at the start of one behind.
+    """
     ends = list(accumulate(widths, lambda a, b: a * b))
     begins = [end // own for end, own in zip(ends, widths, strict=True)]
     stop = start * width
@@ -98,8 +102,9 @@ def _options(start: int, width: int, widths: Sequence[int]) -> Iterator[int]:
     yield from (axis for axis in ones if begins[axis] == start)
     yield from (axis for axis in wide if begins[axis] < max(stop, start + 1) and ends[axis] > start)
     yield from (axis for axis in ones if start < begins[axis] <= stop)
-    if width == 1:
+    if unit:
         yield from (axis for axis in wide if ends[axis] == start)
+        yield from (axis for axis in wide if begins[axis] == stop and stop > start + 1)
 
 
 def _numbers(sizes: Sequence[Size], free: Mapping[str, int]) -> Callable[[Size], int]:

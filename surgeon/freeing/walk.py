@@ -26,7 +26,7 @@ class Walk:
     is named.  trail: the Reshapes with more than one, in order, and how many they have.  unsure: nodes of which nothing
     is known, and what they get hangs on what is free.  losing: nodes that fix what is free where they need not, until
     something asks for it.  telling: nodes whose indices were made to tell the places along what is free; placing: nodes
-    that were given numbers of those places for what they are.
+    that were given numbers of those places for what they are.  reached: how many nodes of the main graph it has passed.
     """
 
     def __init__(self, index: Index, free: Mapping[str, int], choices: Mapping[Hashable, int]) -> None:
@@ -39,6 +39,7 @@ class Walk:
         self.telling: set[Node] = set()
         self.placing: set[Node] = set()
         self.given: dict[tuple[Node, int], Given] = {}
+        self.reached = 0
         self._frozen: Node | None = None  # the call of a function that is looked into
         self._number = 0
         given = [name for name in index.main.inputs if self.hangs(self.shapes.facts(index.main, name).shape or ())]
@@ -112,16 +113,16 @@ class Walk:
 
     def run(self, visit: Visit) -> None:
         """Visit all nodes, those of bodies before what holds them.  Raises Stuck."""
-        nodes, slot, turns = self.index.main.nodes, 0, 0
-        while slot < len(nodes):
+        nodes, turns = self.index.main.nodes, 0
+        while self.reached < len(nodes):
             try:
-                self._visit(nodes[slot], visit)
-                slot += 1
+                self._visit(nodes[self.reached], visit)
+                self.reached += 1
             except Back as back:
                 turns += 1
                 if turns > MOST_TURNS + 4 * len(nodes):
                     raise Stuck(back.node, "is read in ever other ways") from None
-                slot = self._rewind(back.node)
+                self.reached = self._rewind(back.node)
 
     def _visit(self, node: Node, visit: Visit) -> None:
         for body in self.shapes.bodies(node):
@@ -138,13 +139,14 @@ class Walk:
                     self._visit(inner, visit)
 
     def hangs_on(self, site: NodeView) -> bool:
-        """Whether anything that a node is given hangs on what is free."""
+        """Whether anything that a node is given hangs on what is free, or that nodes in its bodies are given."""
         for place in filter(site.has, range(len(site.inputs))):
             value = site.value(place)
             numbers = () if value is None else [item for item in value.flat if isinstance(item, Expr)]
             if self.hangs(site.shape(place) or ()) or self.hangs(numbers):
                 return True
-        return False
+        inner = (node for body in self.shapes.bodies(site.node) for node in body.nodes)
+        return any(self.hangs_on(self.site(node)) for node in inner)
 
     @contextmanager
     def _within(self, call: Node, inside: Shapes) -> Iterator[None]:
@@ -157,17 +159,17 @@ class Walk:
 
     def _rewind(self, node: Node) -> int:
         """Take back what was given to nodes behind one; returns its place in the main graph."""
-        slot = _slot(node)
+        slot = slot_of(node)
         for other, position in reversed(list(self.given)):  # they stand in the order of the walk
-            if _slot(other) <= slot:
+            if slot_of(other) <= slot:
                 break
             del self.given[other, position]
             self.shapes.restore(other)
-        self.losing = {other: why for other, why in self.losing.items() if _slot(other) < slot}
+        self.losing = {other: why for other, why in self.losing.items() if slot_of(other) < slot}
         return slot
 
 
-def _slot(node: Node) -> int:
+def slot_of(node: Node) -> int:
     """The place of a node in the main graph, or of the one that holds it."""
     scope: Scope = node.scope
     while scope.owner is not None:

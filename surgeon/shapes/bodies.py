@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.ops.records import record
 from surgeon.shapes.facts import (
     BOOL,
     INT64,
@@ -18,7 +19,7 @@ from surgeon.shapes.facts import (
     is_unknown,
     require,
 )
-from surgeon.shapes.symbols import Size, substitute, symbol, symbols
+from surgeon.shapes.symbols import Expr, Size, substitute, symbol, symbols
 
 Functions: TypeAlias = dict[str, dict[str, Scope]]
 OWNERS = frozenset(("If", "Loop", "Scan"))
@@ -65,7 +66,8 @@ def output_drafts(site: NodeView, evaluator: Inference, bodies: Mapping[str, Sco
     if site.node.op == "Scan":
         return _scan(site, results)
     proto: Any = body.proto
-    return _loop(site, results, _facts_of(evaluator, body, proto.input[2:]), evaluator.free)
+    carried = _facts_of(evaluator, body, proto.input[2:])
+    return _loop(site, results, carried, evaluator.free, _turns(site, evaluator, body))
 
 
 def taken(site: NodeView) -> str | None:
@@ -86,13 +88,42 @@ def _either(one: Facts, other: Facts) -> Draft:
     return Draft(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
 
 
-def _loop(site: NodeView, results: Sequence[Facts], carried: Sequence[Facts], free: Set[str]) -> Sequence[Draft]:
-    """carried: what the body says of what goes from turn to turn, as it comes in.  free: as in `_invariant`."""
+def _turns(site: NodeView, evaluator: Inference, body: Scope) -> Size | None:
+    """How often a Loop runs its body: as often as its first input says, where no condition ends it before."""
+    turns = site.sizes(0) if site.has(0) else None
+    if turns is None or len(turns) != 1 or not isinstance(turns[0], (int, Expr)) or turns[0] == -1:
+        return None
+    starts = not site.has(1) or site.sizes(1) == [True]
+    return turns[0] if starts and _goes_on(evaluator, body) else None
+
+
+def _goes_on(evaluator: Inference, body: Scope) -> bool:
+    """Whether the condition of a Loop stays as it comes in, or is true."""
+    proto: Any = body.proto
+    name, given = proto.output[0].name, proto.input[1].name
+    while name != given:
+        maker = body.producers.get(name)
+        if maker is None or record(maker.op).transparent != "always":
+            break
+        name = maker.inputs[0]
+    if name == given:
+        return True
+    value = evaluator.need_value(body, name)
+    return value is not None and value.size == 1 and value.reshape(-1)[0] is True
+
+
+def _loop(
+    site: NodeView, results: Sequence[Facts], carried: Sequence[Facts], free: Set[str], turns: Size | None
+) -> Sequence[Draft]:
+    """carried: what the body says of what goes from turn to turn, as it comes in.  free: as in `_invariant`.
+
+    turns: how often it runs.
+    """
     first = [site.facts(2 + place) for place in range(len(site.inputs) - 2)]
     same = _invariant(first, carried, results[1:], free)
     results = [_with(facts, same) for facts in results]
     ends = [_either(one, facts) for one, facts in zip(first, results[1:], strict=False)]
-    return [*ends, *[_stacked(facts, 0, None) for facts in results[1 + len(first) :]]]
+    return [*ends, *[_stacked(facts, 0, turns) for facts in results[1 + len(first) :]]]
 
 
 def _invariant(

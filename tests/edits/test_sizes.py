@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 import surgeon
 from surgeon.edits import Dim, DropOutput, Free, Rename
 from surgeon.errors import CheckFailed, GraphError, SurgeonError, UsageError
-from surgeon.freeing import search
+from surgeon.freeing import choosing
 from surgeon.freeing.reshapes import readings, target_of
 from surgeon.shapes.symbols import parse
 from tests import sampling
@@ -355,7 +355,7 @@ def test_where_places_see_one_another_the_report_says_at_which_sizes_it_ran():
 def test_a_wrong_reading_of_a_batch_is_seen_when_it_runs(monkeypatch):
     """A model is not written where samples are not what the original makes of each."""
     text = "g (float[1, 4] x) => (float[1, 4] y) <int64[2] s = {1, 4}> { a = Reshape (x, s)  y = Mul (a, a) }"
-    free = search.free_size
+    free = choosing.free_size
 
     def wrong(draft, *rest):
         found = free(draft, *rest)
