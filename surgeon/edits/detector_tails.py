@@ -7,7 +7,8 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
 from surgeon.edits.best_boxes import AppendBestBoxes, AppendBoxes
 from surgeon.edits.detections import EFFICIENT, AppendEfficientNms, AppendNms
-from surgeon.edits.found_heads import SIGMOID, SOFTMAX, SUPPRESSES, FoundHead, find_head, head_of
+from surgeon.edits.found_heads import SUPPRESSES, FoundHead, find_head, head_of
+from surgeon.edits.head_columns import SIGMOID, SOFTMAX
 from surgeon.edits.head_splits import BACKGROUNDS, OfHead
 from surgeon.edits.heads import AppendSigmoid, AppendSoftmax
 from surgeon.errors import UsageError

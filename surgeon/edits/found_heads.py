@@ -5,23 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.editing.draft import ModelDraft
+from surgeon.edits.head_columns import ENDS, JOINS
+from surgeon.edits.head_tracing import MOVES, is_constant, maker_of, scales, shape_of
 from surgeon.edits.heads import FLOATS
 from surgeon.errors import UsageError
 from surgeon.indexing.scope import Node
 from surgeon.models.exposing import needed
-from surgeon.shapes.facts import Shape
 
-MOVES = frozenset(
-    (
-        *("Cast", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"),
-        *("Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
-    )
-)
-"""Nodes that hand on numbers as they are."""
 SUPPRESSES = "NonMaxSuppression"
-SIGMOID, SOFTMAX = "sigmoid", "softmax"
-_ENDS: Mapping[str, str] = {"Sigmoid": SIGMOID, "Softmax": SOFTMAX}
-_JOINS = frozenset(("Mul", "Sqrt", "Pow"))  # a score times how likely there is anything at all, and its root
 _SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes a width, which is never negative
 
 
@@ -51,7 +42,7 @@ def find_head(draft: ModelDraft) -> FoundHead:
     own = draft.index.main.by_op.get(SUPPRESSES, ())
     if own:
         return _suppressed(draft, own)
-    shapes = {value.name: _shape(draft, value.name) for value in draft.graph.output}
+    shapes = {value.name: shape_of(draft, value.name) for value in draft.graph.output}
     of_three = [name for name, shape in shapes.items() if shape is not None and len(shape) == 3]
     of_three = [name for name in of_three if draft.facts(name).type.tensor_type.elem_type in FLOATS]
     depth = {name: needed(draft.graph, [name]) for name in of_three}
@@ -69,11 +60,7 @@ def find_head(draft: ModelDraft) -> FoundHead:
 
 def head_of(draft: ModelDraft, boxes: str, scores: str) -> FoundHead:
     """What the structure tells of a head whose tensors are named; `scores` may be empty."""
-    return FoundHead(boxes, scores, _form(draft, boxes) if scores else "", _made_by(draft, scores) if scores else "")
-
-
-def _shape(draft: ModelDraft, name: str) -> Shape | None:
-    return draft.shapes.shape(draft.index.main, name)
+    return FoundHead(boxes, scores, form_of(draft, boxes) if scores else "", _made_by(draft, scores) if scores else "")
 
 
 def _size(shape: Sequence[Any] | None, axis: int) -> Any:
@@ -128,7 +115,7 @@ def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> FoundHead:
 
 def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
     """Raise UsageError for a suppression of boxes that were chosen, or moved apart by their classes, before."""
-    shape = _shape(draft, boxes)
+    shape = shape_of(draft, boxes)
     maker = draft.index.main.producers.get(boxes)
     while maker is not None and maker.op in MOVES:
         maker = draft.index.main.producers.get(maker.inputs[0])
@@ -142,7 +129,7 @@ def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
 
 def _is_thin(draft: ModelDraft, name: str) -> bool:
     """Whether a tensor has one number for each box: what boxes of one class are moved by."""
-    shape = _shape(draft, name)
+    shape = shape_of(draft, name)
     return shape is not None and len(shape) > 1 and shape[-1] == 1 and shape[-2] != 1
 
 
@@ -153,29 +140,24 @@ def _made_by(draft: ModelDraft, scores: str) -> str:
     while pending:
         name = pending.pop()
         maker = draft.index.main.producers.get(name)
-        if name in seen or (maker is None and _is_constant(draft, name)):
+        if name in seen or (maker is None and is_constant(draft, name)):
             continue
         seen.add(name)
-        if maker is not None and (maker.op in MOVES or maker.op in _JOINS):
+        if maker is not None and (maker.op in MOVES or maker.op in JOINS):
             pending += _moved(maker)
         else:
-            found.add("" if maker is None else _ENDS.get(maker.op, ""))
+            found.add("" if maker is None else ENDS.get(maker.op, ""))
     return found.pop() if len(found) == 1 else ""
 
 
 def _moved(node: Node) -> Sequence[str]:
     """The inputs of a node whose numbers it hands on."""
-    return node.inputs if node.op == "Concat" or node.op in _JOINS else node.inputs[:1]
+    return node.inputs if node.op == "Concat" or node.op in JOINS else node.inputs[:1]
 
 
-def _is_constant(draft: ModelDraft, name: str) -> bool:
-    return draft.index.constants.is_constant(draft.index.main, name)
-
-
-def _form(draft: ModelDraft, boxes: str) -> str:
-    """How a box is written, by what makes its first and its third number."""
-    rank = len(_shape(draft, boxes) or ())
-    first, third = (_maker(draft, boxes, rank - 1, column) for column in (0, 2))
+def form_of(draft: ModelDraft, boxes: str, axis: int = 2) -> str:
+    """How a box is written, by the nodes that compute its first and its third number along an axis."""
+    first, third = (maker_of(draft, boxes, axis, column) for column in (0, 2))
     if first is None or third is None:
         return ""
     is_start = first.outputs[0] in _seen(draft, third)  # of a box whose end is behind it by its size
@@ -200,8 +182,8 @@ def _through(draft: ModelDraft, name: str) -> Iterator[str]:
     """A tensor, and those that it is made of by moving and scaling."""
     yield name
     maker = draft.index.main.producers.get(name)
-    while maker is not None and (maker.op in MOVES or _scales(draft, maker)):
-        name = next((each for each in maker.inputs if not _is_constant(draft, each)), "")
+    while maker is not None and (maker.op in MOVES or scales(draft, maker)):
+        name = next((each for each in maker.inputs if not is_constant(draft, each)), "")
         yield name
         maker = draft.index.main.producers.get(name)
 
@@ -209,114 +191,3 @@ def _through(draft: ModelDraft, name: str) -> Iterator[str]:
 def _is_size(draft: ModelDraft, name: str) -> bool:
     maker = draft.index.main.producers.get(name)
     return maker is not None and maker.op in _SIZES
-
-
-def _scales(draft: ModelDraft, node: Node) -> bool:
-    """Whether a node multiplies with constants, or keeps numbers within limits."""
-    if node.op in ("Clip", "Min", "Max"):
-        return True
-    return node.op in ("Mul", "Div") and sum(_is_constant(draft, name) for name in node.inputs) == 1
-
-
-def _maker(draft: ModelDraft, name: str, axis: int, place: int) -> Node | None:
-    """The node that computes the numbers of a tensor at one place of an axis; None where that is not told."""
-    scope = draft.index.main
-    at: tuple[int, int] | None = (axis, place)
-    while True:
-        node = scope.producers.get(name)
-        shape = _shape(draft, name)
-        if node is None or shape is None:
-            return None
-        if node.op not in MOVES and not _scales(draft, node):
-            return node
-        if at is None or node.op in ("Cast", "Identity") or _scales(draft, node):
-            name = next((each for each in node.inputs if not _is_constant(draft, each)), "")
-            continue
-        moved = _STEPS[node.op](draft, node, name, at) if node.op in _STEPS else None
-        if moved is None:
-            return None
-        name, at = moved
-
-
-_Step = tuple[str, tuple[int, int] | None]
-
-
-def _of_concat(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
-    axis, place = at
-    given = node.attribute("axis")
-    shape = _shape(draft, node.outputs[0]) or ()
-    if given is None or given.i % len(shape) != axis:
-        return node.inputs[0], at  # all levels are written alike
-    for part in node.inputs:
-        size = _size(_shape(draft, part), axis)
-        if not isinstance(size, int):
-            return None
-        if place < size:
-            return part, (axis, place)
-        place -= size
-    return None
-
-
-def _of_reshape(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
-    """Where the sizes from the axis on are the same, so is the place; where it is of size 1 or new, there is none."""
-    before, after = (_shape(draft, name) for name in (node.inputs[0], node.outputs[0]))
-    behind = (after or ())[at[0] :]
-    if before is None or not behind:
-        return None
-    if len(before) >= len(behind) and tuple(before[-len(behind) :]) == tuple(behind):
-        return node.inputs[0], (len(before) - len(behind), at[1])
-    return (node.inputs[0], None) if behind[0] == 1 else None
-
-
-def _of_transpose(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
-    order = node.attribute("perm")
-    rank = len(_shape(draft, node.outputs[0]) or ())
-    return node.inputs[0], (order.ints[at[0]] if order is not None else rank - 1 - at[0], at[1])
-
-
-def _of_split(draft: ModelDraft, node: Node, name: str, at: tuple[int, int]) -> _Step | None:
-    given = node.attribute("axis")
-    rank = len(_shape(draft, name) or ())
-    if (given.i if given is not None else 0) % rank != at[0]:
-        return node.inputs[0], at
-    sizes = [
-        _size(_shape(draft, each), at[0])
-        for each in node.outputs[: node.outputs.index(name)]
-    ]
-    return (node.inputs[0], (at[0], at[1] + sum(sizes))) if all(isinstance(size, int) for size in sizes) else None
-
-
-def _of_slice(draft: ModelDraft, node: Node, name: str, at: tuple[int, int]) -> _Step | None:
-    sizes = [_size(_shape(draft, each), at[0]) for each in (node.inputs[0], name)]
-    if sizes[0] == sizes[1]:
-        return node.inputs[0], at
-    starts = draft.index.constants.array(draft.index.main, node.inputs[1]) if len(node.inputs) > 1 else None
-    if starts is None or starts.size != 1:
-        return None
-    start = int(starts.flat[0])
-    return node.inputs[0], (at[0], at[1] + (start if start >= 0 else sizes[0] + start))
-
-
-def _of_gather(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
-    """What is taken along another axis, as of the last layer's boxes, leaves the place as it is."""
-    shapes = [_shape(draft, name) for name in node.inputs]
-    if shapes[0] is None or shapes[1] is None:
-        return None
-    given, rank = node.attribute("axis"), len(shapes[1])
-    axis = (given.i if given is not None else 0) % len(shapes[0])
-    if at[0] >= axis + rank:
-        return node.inputs[0], (at[0] - rank + 1, at[1])
-    return (node.inputs[0], at) if at[0] < axis else None
-
-
-_STEPS: Mapping[str, Callable[[ModelDraft, Node, str, tuple[int, int]], _Step | None]] = {
-    "Concat": _of_concat,
-    "Reshape": _of_reshape,
-    "Flatten": _of_reshape,
-    "Gather": _of_gather,
-    "Unsqueeze": _of_reshape,
-    "Squeeze": _of_reshape,
-    "Transpose": _of_transpose,
-    "Split": _of_split,
-    "Slice": _of_slice,
-}

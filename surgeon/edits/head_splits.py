@@ -10,6 +10,8 @@ from onnx import TensorProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import KeyedEdit
+from surgeon.edits.found_heads import form_of
+from surgeon.edits.head_columns import has_objectness, require_raw, require_scores
 from surgeon.edits.heads import require_floats
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
@@ -180,16 +182,39 @@ class OfHead(KeyedEdit):
                     f"The head of {self.output!r} {list(shape)} cannot be told by its shape: give head=yolov8."
                 )
             head = "yolov8" if shape[1] < shape[2] else "yolov5"
-        rows = shape[1] if head == "yolov8" else shape[2]
+        axis = 1 if head == "yolov8" else 2
+        rows = shape[axis]
+        columns = require_raw(draft, self.output, axis)
         least = 5 if head == "yolov8" else 6
         if isinstance(rows, int) and rows < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box, and a {head} head has {least} or more.")
         extra = self.behind
         if isinstance(rows, int) and rows - extra < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box: too few for {extra} behind its scores.")
-        if not self.head and not extra:
+        if self.head:
+            return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
+        if not extra:
             self._require_no_masks(draft, rows, head)
-        return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
+        require_scores(draft, self.output, axis, columns, 4, len(columns) - extra)
+        if has_objectness(draft, self.output, axis) is (head == "yolov8"):
+            raise UsageError(self._other_head(head))
+        form = self.form or form_of(draft, self.output, axis)
+        if not form:
+            raise UsageError(
+                f"The graph does not tell how the boxes of {self.output!r} are written: say so, with --form xyxy "
+                "(corners) or cxcywh (centre and size)."
+            )
+        return HeadSplit(head, form == "cxcywh", self.background, extra)
+
+    def _other_head(self, head: str) -> str:
+        """Why an output of the shape of a head is none of it."""
+        wanted = "no number that says how likely there is anything, which a yolov5 head has in column 4"
+        if head == "yolov8":
+            wanted = "such a number in column 4, which a yolov8 head has not"
+        return (
+            f"{self.output!r} has {wanted}; name the boxes with --output and the scores with --scores, or say that "
+            f"the columns lie so, with --head {head}."
+        )
 
     def _two(self, draft: ModelDraft) -> HeadSplit:
         """How boxes and scores in two tensors lie."""
