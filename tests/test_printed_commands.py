@@ -44,6 +44,12 @@ DETECTOR = (
 )
 FIXED_DETECTOR, FREE_DETECTOR = DETECTOR.replace("COUNT", "1, 3"), DETECTOR.replace("COUNT", "1, n")
 UNTOLD_DETECTOR = FIXED_DETECTOR.replace("scores = Sigmoid(t)", "scores = Neg(t)")
+BAKED = at(17, "(float[batch, 4] x) => (float[batch, 2, 2] y) <int64[3] s = {2, 2, 2}> { y = Reshape(x, s) }")
+FINISHED = (
+    "(float[1, 9, 4] x) => (float[1, 9, 6] y) <float[4, 2] v = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1] l = {-1}> "
+    "{ boxes = Relu(x) t = MatMul(x, v) scores = Sigmoid(t) m = ReduceMax<axes = [2]>(scores) "
+    "a = ArgMax<axis = 2>(scores) c = Cast<to = 1>(a) y = Concat<axis = 2>(boxes, m, c) }"
+)
 HEAD = "from surgeon import Graph, Tensor, function, rule\n\n\ndef twice(g: Graph, x: Tensor) -> Tensor:\n    "
 DOUBLED = f"""{HEAD}return g.op("mylib::twice", x)
 
@@ -74,6 +80,26 @@ RECIPE = """[[step]]
 rules = "cleanup"
 """
 CASES = [
+    Case(
+        "surgeon.checking.dynamic_dims.check_dynamic_dims",
+        BAKED,
+        CHECK,
+        "surgeon edit IN OUT --free 'x[0]=batch'",
+    ),
+    Case(
+        "surgeon.edits.free._declared",
+        BAKED,
+        "edit IN OUT --free 0=n",
+        "surgeon edit IN OUT --free 0=batch",
+        says="the graph still held 2",
+    ),
+    Case(
+        "surgeon.edits.head_columns.require_raw",
+        at(17, FINISHED),
+        "append IN OUT nms",
+        "surgeon append IN OUT nms --output boxes --scores scores",
+        says="are the detections of 'boxes' and 'scores'",
+    ),
     Case(
         "surgeon.checking.remedies._command",
         at(

@@ -31,12 +31,12 @@ class AppendNms(OfHead):
 
     Attributes:
         output: the head: of boxes and scores in one [batch, 4 + classes, count] ("yolov8": v8, v9, v11) or
-            [batch, count, 5 + classes] ("yolov5": v5, v7, scores times the fifth number); or of boxes alone
+            [batch, count, 5 + classes] ("yolov5": v5, v7, scores times the fifth number); or of boxes only
             [batch, count, 4], beside `scores`.  An inner tensor takes the place of all outputs that come of it.
         scores: the tensor of scores, where the head has two: [batch, count, classes] or [batch, classes, count].
-        head: "yolov8" or "yolov5"; empty to tell by the shape.
-        form: how a box is written: by its centre and size, "cxcywh", or by its corners, "xyxy"; empty for the first
-            where the head is one output, the second where it is two.
+        head: "yolov8" or "yolov5"; empty to decide by the shape, and by the nodes that compute each column.
+        form: how a box is written: by its centre and size, "cxcywh", or by its corners, "xyxy".  Empty to decide by the
+            nodes where the head is one output; for the first with a `head`, for the second where it is two outputs.
         background: the class that is none, "first" or "last"; nothing is detected of it, and the others keep their
             numbers.
         iou: above which intersection over union the lower of two boxes goes.
@@ -49,8 +49,8 @@ class AppendNms(OfHead):
             values where they are not given (from IR version 4 on).
 
     Raises:
-        UsageError: the outputs are no such head, what stands behind the boxes may weigh prototypes of masks and not be
-            classes, or a setting is out of its range.
+        UsageError: the outputs are no such head, or finished detections, the columns behind the boxes may be no scores
+            of classes, or a setting is out of its range.
 
     Examples:
         >>> import surgeon

@@ -109,8 +109,8 @@ def _edits(
     """The edits for a head.  is_searched: nobody named it, so that its scores have to be seen to be probabilities."""
     edits: list[Edit] = []
     scores = found.scores
-    if scores and is_searched:
-        _require_told(found, activation, str(settings.get("form") or ""))
+    if scores:
+        _require_told(found, activation or ("" if is_searched else "none"), str(settings.get("form") or ""))
     if scores and activation in ACTIVATIONS:
         axis = _class_axis(draft, found)
         edits.append(AppendSoftmax(scores, axis=axis) if activation == SOFTMAX else AppendSigmoid(scores))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.edits.head_columns import ENDS, JOINS
+from surgeon.edits.head_columns import ENDS, JOINS, columns_of, raw_tensors
 from surgeon.edits.head_tracing import MOVES, is_constant, maker_of, scales, shape_of
 from surgeon.edits.heads import FLOATS
 from surgeon.errors import UsageError
@@ -77,9 +77,15 @@ def _beside(
 ) -> FoundHead:
     """The scores of boxes: what is computed beside them, and is no step on the way to another."""
     last = [name for name in candidates if not any(name in depth[other][1] for other in depth if other != name)]
+    kinds = {name: columns_of(draft, name, 2) for name in candidates}
+    chosen = [name for name in last or candidates if "class" not in kinds[name]]
     scores = _best(
-        last or candidates, lambda name: len(depth[name][0] & depth[boxes][0]), f"the scores of {boxes!r}", "--scores"
+        chosen or candidates, lambda name: len(depth[name][0] & depth[boxes][0]), f"the scores of {boxes!r}", "--scores"
     )
+    if "best score" in kinds[scores] or not chosen:
+        raw = raw_tensors(draft, (boxes, 2, 0), (scores, 2, 0))
+        how = f"name the raw ones: --output {raw[0]} --scores {raw[1]}" if all(raw) else "name the raw ones"
+        raise UsageError(f"{boxes!r} and {scores!r} are finished detections; {how}.")
     return head_of(draft, boxes, scores)
 
 

@@ -7,6 +7,7 @@ from typing import Self
 
 from onnx import ValueInfoProto
 
+from surgeon.commands import command
 from surgeon.editing.dims import free_names
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
@@ -116,7 +117,8 @@ class Free(Edit):
         other = next(filter(None, names), None)
         if self.name not in names and other is not None:
             place = self.axis if self.input is None else f"{self.input}[{self.axis}]"
-            raise UsageError(f"Axis {self.axis} is dynamic already, as {other!r}; write --free '{place}={other}'.")
+            how = command("edit", "IN", "OUT", "--free", f"{place}={other}")
+            raise UsageError(f"Axis {self.axis} is dynamic already, as {other!r}; free it by that name: {how}")
         unnamed = [value for value in wanted if _name(value, self.axis) == ""]
         for value in unnamed:
             value.type.tensor_type.shape.dim[self.axis].dim_param = self.name

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from surgeon.commands import command
 from surgeon.editing.draft import ModelDraft
 from surgeon.edits.head_tracing import Place, is_constant, places, shape_of, trace
 from surgeon.errors import UsageError
@@ -14,6 +15,8 @@ JOINS = frozenset(("Mul", "Sqrt", "Pow"))  # a score times how likely there is a
 _BEST = frozenset(("TopK", "ReduceMax"))
 _WHOLE = frozenset(("Floor", "Round", "Mod", "Trunc"))  # of floats: numbers of classes, computed from places
 _SHIFTS = frozenset(("Add", "Sub"))
+Origin = tuple[str, int, int]  # a tensor, an axis, and a place along it
+LEAST, MOST = 5, 2048  # columns: a box and one score, and more than any detector has classes
 Column = Literal["score", "best score", "class", "constant", "number", ""]
 
 
@@ -45,20 +48,17 @@ def _kind(draft: ModelDraft, names: Sequence[str]) -> Column:
 _FIRST: Sequence[Column] = ("class", "best score", "score")
 
 
-def raw_tensors(draft: ModelDraft, name: str, axis: int, best: int | None) -> tuple[str, str]:
+def raw_tensors(draft: ModelDraft, box: Origin, best: Origin) -> tuple[str, str]:
     """The boxes [batch, count, 4] and the scores of classes that finished detections were chosen from.
 
-    best: the column of the best scores; None for none.  Empty where the graph has no such tensor.
+    box, best: where a number of a box lies, and the best of several scores.  Empty where the graph has no such tensor.
     """
-    found = [each for each in trace(draft, name, axis, 0) if each and _size_at(draft, each, 2) == 4]
-    boxes = found[-1] if found and found[-1] != name else ""
-    count = _size_at(draft, boxes, 1) if boxes else None
-    scores = ""
-    for each in _chosen_from(draft, name, axis, best) if best is not None and count is not None else ():
-        shape = shape_of(draft, each) or ()
-        if len(shape) == 3 and count in shape[1:]:
-            scores = each
-    return boxes, scores
+    found = [each for each in trace(draft, *box) if _size_at(draft, each, 2) == 4]
+    boxes = found[-1] if found and found[-1] != box[0] else ""
+    count = _size_at(draft, boxes, 1)
+    chosen = [] if count is None else [*_chosen_from(draft, *best)]
+    by_place = {place: [each for each in chosen if _size_at(draft, each, place) == count] for place in (1, 2)}
+    return boxes, (by_place[1] or by_place[2] or [""])[-1]
 
 
 def _chosen_from(draft: ModelDraft, name: str, axis: int, best: int) -> Iterator[str]:
@@ -76,33 +76,48 @@ _PARTS = frozenset(("Split", "Slice", "Concat"))
 
 
 def _size_at(draft: ModelDraft, name: str, axis: int) -> Any:
-    shape = shape_of(draft, name) or ()
+    """The size of a tensor of three axes along one of them; None for any other tensor."""
+    shape = (shape_of(draft, name) if name else None) or ()
     return shape[axis] if len(shape) == 3 else None
 
 
-def require_raw(draft: ModelDraft, name: str, axis: int) -> Sequence[Column]:
-    """The kinds of an output's columns.  Raises UsageError for finished detections, with the raw tensors' names."""
+def columns_of(draft: ModelDraft, name: str, axis: int) -> Sequence[Column]:
+    """The kinds of a tensor's columns along an axis; none where there are too many or nobody knows how many."""
     width = _size_at(draft, name, axis)
-    if not isinstance(width, int):
-        return ()
-    columns = [column_of(draft, name, axis, place) for place in range(width)]
-    number = next((place for place, kind in enumerate(columns) if kind == "class"), None)
-    best = next((place for place, kind in enumerate(columns) if kind == "best score"), None)
-    if number is None and best is None:
-        return columns
-    told = [f"column {number} is the number of a class"] if number is not None else []
-    told += [f"column {best} the best of several scores"] if best is not None else []
-    boxes, scores = raw_tensors(draft, name, axis, best)
-    if boxes and scores:
-        what = f"name the raw tensors: --output {boxes} --scores {scores}"
-    else:
-        what = "name the raw boxes with --output, and their scores with --scores"
-    raise UsageError(f"{name!r} holds finished detections ({' and '.join(told)}); {what}.")
+    is_known = isinstance(width, int) and width <= MOST
+    return [column_of(draft, name, axis, place) for place in range(width)] if is_known else []
 
 
-def require_scores(draft: ModelDraft, name: str, axis: int, columns: Sequence[Column], first: int, end: int) -> None:
-    """Raise UsageError where columns from `first` to `end` are no scores, as far as the graph tells."""
-    other = next((place for place in range(first, end) if columns[place] not in ("score", "constant")), None)
+def require_raw(draft: ModelDraft, name: str, tail: str) -> None:
+    """Raise UsageError for an output of finished detections, with the names of the raw tensors.
+
+    tail: what `surgeon append` puts behind a model.
+    """
+    for axis in (2, 1):
+        columns = columns_of(draft, name, axis)
+        number, best = (columns.index(kind) if kind in columns else None for kind in ("class", "best score"))
+        if number is None and best is None:
+            continue
+        told = [f"column {number} is the number of a class"] if number is not None else []
+        told += [f"column {best} the best of several scores"] if best is not None else []
+        boxes, scores = "", ""
+        if best is not None and "number" in columns:
+            boxes, scores = raw_tensors(draft, (name, axis, columns.index("number")), (name, axis, best))
+        what = "name the raw boxes with --output, and their scores with --scores."
+        if boxes and scores:
+            named = command("append", "IN", "OUT", tail, "--output", boxes, "--scores", scores)
+            what = f"name the raw boxes and scores: {named}"
+        raise UsageError(f"{name!r} holds finished detections ({' and '.join(told)}); {what}")
+
+
+def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
+    """Raise UsageError where a column behind the box is no score, as far as the graph tells.
+
+    extra: how many columns stand behind the scores.
+    """
+    columns = columns_of(draft, name, axis)
+    behind = range(LEAST - 1, len(columns) - extra)
+    other = next((place for place in behind if columns[place] not in ("score", "constant")), None)
     if other is None:
         return
     told = "is a number that is no score" if columns[other] == "number" else "cannot be told from the graph"
@@ -115,23 +130,28 @@ def require_scores(draft: ModelDraft, name: str, axis: int, columns: Sequence[Co
 def has_objectness(draft: ModelDraft, name: str, axis: int) -> bool | None:
     """Whether column 4 says how likely there is anything, and the classes begin behind it; None if that may be.
 
-    It does where it is computed by itself (YOLOX, YOLOv6), and may where it is computed together with the box (YOLOv5,
-    v7).  Scores of classes are computed together, and apart from the box (YOLOv8 and later).
+    It does where it is computed by itself (YOLOv4, v6, X), and may where one activation computes it with the box too
+    (YOLOv5, v7).  Scores of classes are computed together, and apart from the box (YOLOv8 and later).
     """
-    own, next_ = (_source(draft, name, axis, place) for place in (4, 5))
-    if own != next_:
+    if _size_at(draft, name, axis) == LEAST:
+        return None
+    *_, own = trace(draft, name, axis, 4)
+    *_, beside = trace(draft, name, axis, LEAST)
+    if own != beside:
         return True
-    return None if own in {_source(draft, name, axis, place) for place in range(4)} else False
+    return None if any(own in _passed(draft, name, axis, place) for place in range(4)) else False
 
 
-def _source(draft: ModelDraft, name: str, axis: int, place: int) -> str:
-    """The tensor that a column was computed in before its activation."""
+def _passed(draft: ModelDraft, name: str, axis: int, place: int) -> set[str]:
+    """The tensors that a number of a box was computed in, on the way of its first operand each."""
+    found: set[str] = set()
     at: Place | None = (axis, place)
-    while True:
-        *_, (name, at) = [item for item in places(draft, name, at) if item[0]]
+    while name:
+        way = [item for item in places(draft, name, at) if item[0]]
+        found.update(each for each, _ in way)
+        name, at = way[-1]
         node = draft.index.main.producers.get(name)
         if node is None or node.op not in (*ENDS, *JOINS, *_SHIFTS):
-            return name
+            break
         name = next((each for each in node.inputs if not is_constant(draft, each)), "")
-        if not name:
-            return node.outputs[0]
+    return found

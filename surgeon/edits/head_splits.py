@@ -175,6 +175,9 @@ class OfHead(KeyedEdit):
     def _one(self, draft: ModelDraft) -> HeadSplit:
         """How the head's one output is cut."""
         shape = self.shape(draft, self.output)
+        if shape[2] == 4 and not self.head:
+            raise UsageError(f"{self.output!r} {list(shape)} holds boxes only; name their scores, with --scores.")
+        require_raw(draft, self.output, self.flag.removeprefix("append-"))
         head = self.head
         if not head:
             if not all(isinstance(size, int) for size in shape[1:]) or shape[1] == shape[2]:
@@ -184,7 +187,6 @@ class OfHead(KeyedEdit):
             head = "yolov8" if shape[1] < shape[2] else "yolov5"
         axis = 1 if head == "yolov8" else 2
         rows = shape[axis]
-        columns = require_raw(draft, self.output, axis)
         least = 5 if head == "yolov8" else 6
         if isinstance(rows, int) and rows < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box, and a {head} head has {least} or more.")
@@ -195,7 +197,7 @@ class OfHead(KeyedEdit):
             return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
         if not extra:
             self._require_no_masks(draft, rows, head)
-        require_scores(draft, self.output, axis, columns, 4, len(columns) - extra)
+        require_scores(draft, self.output, axis, extra)
         if has_objectness(draft, self.output, axis) is (head == "yolov8"):
             raise UsageError(self._other_head(head))
         form = self.form or form_of(draft, self.output, axis)

@@ -238,7 +238,7 @@ def test_check_reports_a_declared_dim_with_the_command_that_makes_it_follow(tmp_
 
 def test_another_name_for_a_dynamic_dim_is_answered_with_its_own():
     source = model("g (float[n, 6] x) => (float[n, 6] y) { y = Relu (x) }")
-    with pytest.raises(UsageError, match=r"dynamic already, as 'n'; write --free '0=n'"):
+    with pytest.raises(UsageError, match=r"dynamic already, as 'n'; .* surgeon edit IN OUT --free 0=n"):
         surgeon.edit(source, Free(0, "batch"))
 
 
