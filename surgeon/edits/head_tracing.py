@@ -6,6 +6,7 @@ from typing import Any
 from surgeon.editing.draft import ModelDraft
 from surgeon.indexing.scope import Node
 from surgeon.shapes.facts import Shape, axis_of
+from surgeon.shapes.symbols import product
 
 MOVES = frozenset(
     (
@@ -92,15 +93,22 @@ def _of_concat(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _S
     return None
 
 
-def _of_reshape(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
-    """Where the sizes from the axis on are the same, so is the place; where it is of size 1 or new, there is none."""
+def _of_reshape(draft: ModelDraft, node: Node, _: str, at: Place) -> _Step | None:
+    """The axis of the input that has as many elements before it, or the same sizes from it on.
+
+    Where it is of size 1 or new, there is none.
+    """
     before, after = (shape_of(draft, name) for name in (node.inputs[0], node.outputs[0]))
     behind = (after or ())[at[0] :]
-    if before is None or not behind:
+    if before is None or after is None or not behind:
         return None
     if len(before) >= len(behind) and tuple(before[-len(behind) :]) == tuple(behind):
         return node.inputs[0], (len(before) - len(behind), at[1])
-    return (node.inputs[0], None) if behind[0] == 1 else None
+    if behind[0] == 1:
+        return node.inputs[0], None
+    ahead = product(after[: at[0]])
+    alike = [axis for axis, size in enumerate(before) if size == behind[0] and product(before[:axis]) == ahead]
+    return (node.inputs[0], (alike[0], at[1])) if alike else None
 
 
 def _of_transpose(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:

@@ -45,7 +45,8 @@ def detector(nodes, shape, channels=4 + CLASSES):
         <int64[3] flat = {{1, {channels}, {COUNT}}}, int64[3] parts = {{2, 2, {channels - 4}}}, float stride = {{4}},
          float two = {{2}}, float half = {{0.5}}, float pi = {{3.14}}, int64[1] last = {{-1}}, int64[1] few = {{5}},
          int64[3] four = {{1, 1, 4}}, int64[3] three = {{1, 1, {CLASSES}}}, int64 classes = {{{CLASSES}}},
-         float wide_classes = {{{CLASSES}}}, int64[2] apart = {{1, {CLASSES}}}, int64[2] ahead = {{{CLASSES}, 1}}>
+         float wide_classes = {{{CLASSES}}}, int64[2] apart = {{1, {CLASSES}}},
+         int64[4] four_parts = {{2, 2, 1, {channels - 5}}}>
         {{ {nodes} }}
     """)
     random = np.random.default_rng(2)
@@ -147,6 +148,17 @@ HEADS = {
         CENTRES.replace("likely = Sigmoid (some)", "thing, kind = Split <axis = 1> (some, apart)")
         + "a = Sigmoid (thing)  b = Sigmoid (kind)"
         + TRANSPOSED.format(rest="a, b"),
+        (1, COUNT, 8),
+        8,
+        "yolov5",
+        True,
+    ),
+    "YOLOX before its cells are laid flat": (
+        """cells = Conv <kernel_shape = [4, 4], strides = [4, 4]> (images, W)
+        xy, wh, thing, kind = Split <axis = 1> (cells, four_parts)
+        middle = Mul (xy, stride)  size = Exp (wh)  a = Sigmoid (thing)  b = Sigmoid (kind)
+        all = Concat <axis = 1> (middle, size, a, b)  back = Reshape (all, flat)
+        out = Transpose <perm = [0, 2, 1]> (back)""",
         (1, COUNT, 8),
         8,
         "yolov5",
