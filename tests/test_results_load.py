@@ -191,3 +191,11 @@ def test_large_weights_are_not_read_to_load_a_model(tmp_path: Path, monkeypatch:
     onnx.save(model, path)
     with pytest.raises(CheckFailed, match="Swish"):
         surgeon.edit(path, surgeon.edits.RaiseOpset(25), output=out, check="none")
+
+
+def test_a_conversion_to_bfloat16_is_for_another_provider(tmp_path: Path) -> None:
+    """The CPU provider has hardly a kernel for it; where that provider is named, nodes without a kernel stay."""
+    model = model_of("a = Exp(x) y = MatMul(a, w)")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
+    assert not loads(surgeon.convert(model, to="bfloat16", check="none")[0])
+    assert loads(surgeon.convert(model, to="bfloat16", ep="cpu", check="none")[0])
