@@ -219,6 +219,11 @@ class Filler:
             target = np.ones(self.shape, dtype=np.int64)
             target.reshape(-1)[:1] = -1
             return self._turned(_TARGETS) if self.values is Values.COUNTS else target
+        whole = self.want.role.whole
+        total = self.sizes.get(whole) if isinstance(whole, str) else whole
+        if total is not None and len(self.shape) == 1 and self.shape[0]:
+            ends = np.sort(self.random.integers(0, total + 1, self.shape[0] - 1))
+            return np.diff(ends, prepend=0, append=total)
         if self.values is Values.COUNTS:
             return self._turned(_PLACES if "zero" in flags else _COUNTS)
         if "trip" in flags:

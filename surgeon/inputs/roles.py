@@ -61,12 +61,14 @@ class Role:
     mask (truth: cast to bool; bit: subtracted from one), scores, condition, count, zero, target, trip, length, measured
     (against what is no constant), divisor, boxes, overlap, lookup (of a table), beyond (what it indexes takes any
     number).  `words`: strings that the graph knows.
+    `whole`: what its numbers add up to, as sizes of parts do: a number, or the key of a free dimension.
     """
 
     limits: list[Limit] = field(default_factory=list)
     keys: list[KeyCount] = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
     words: list[str] = field(default_factory=list)
+    whole: int | str | None = None
 
 
 Call = tuple[UseDef, NodeProto]  # where a local function was called from
@@ -136,6 +138,8 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
         ("overlap", op.overlaps),
     )
     role.flags.update(flag for flag, slots in told if slot in slots)
+    if op.outputs_in and slot in op.counts:
+        role.whole = _table_size(scopes, place, node.input[0], _attribute(node, "axis", 0))
     if op.compares:
         other = scopes.constant(place.scope, node.input[1 - slot])
         role.flags.add("compared" if other is not None else "measured")

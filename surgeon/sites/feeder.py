@@ -18,11 +18,13 @@ from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING, Want
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.shapes.symbols import SizeError
+from surgeon.sites.counted import MOST_TURNS, count, countable, numbers_for, turns_of
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.kinds import (
     ANEW,
     BESIDE_BITS,
     BESIDE_USUAL,
+    COUNTED,
     FIRST,
     HIDES_ALONE,
     MOST_OUT_OF_ROLE,
@@ -40,6 +42,7 @@ from surgeon.sites.kinds import (
 from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, nan_first, sprinkle, turns_for, with_zeros
 from surgeon.sites.setting import Setting
 
+SIZED = COUNTED + MOST_TURNS  # the first turn of counts that are sizes of the run
 _COMBINED = [item for item in FIRST if item[0] is Values.USUAL]  # turns that conditions are combined in
 
 
@@ -57,7 +60,11 @@ class Feeder:
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._beside = inputs_beside_softmax(minis.before)
         self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
-        self._constants, self._edges = numbers_in(minis.before), edges_of(scopes_of(minis.before))
+        told = {f"/{name}": numbers for name, numbers in numbers_in(minis.after).items() if name.startswith("/")}
+        self._told = told.keys()  # what attributes of the replacement say
+        self._constants = numbers_in(minis.before) | told
+        self._edges = list(dict.fromkeys((*edges_of(scopes_of(minis.before)), *edges_of(scopes_of(minis.after)))))
+        self._countable = countable(self._plan.wants)
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
@@ -75,12 +82,34 @@ class Feeder:
             return False
         if values is Values.COUNTS and self._totals:
             return True
+        if values is Values.COUNTS and turn >= COUNTED and not self._countable:
+            return False
         return is_tried(self._plan, values, self._seed + turn, self._apart)
 
     def more(self, setting: Setting) -> list[tuple[Values, int]]:
         """More turns, for conditions, of which all values are to meet, and for constants of the region."""
         combined = range(len(_COMBINED), self._plan.seeds()) if self._plan.conditions else ()
-        return [*((Values.USUAL, turn) for turn in combined), *self._pins_in_turn(setting)]
+        return [
+            *((Values.USUAL, turn) for turn in combined),
+            *self._pins_in_turn(setting),
+            *self._turns_counted(setting, COUNTED),
+        ]
+
+    def counts_sized(self, setting: Setting) -> Iterator[tuple[Values, int]]:
+        """Turns for counts that are sizes of the run."""
+        return self._turns_counted(setting, SIZED)
+
+    def _turns_counted(self, setting: Setting, first: int) -> Iterator[tuple[Values, int]]:
+        turns = turns_of(self._countable, self._sizes(setting), self._counted(setting, first))
+        yield from ((Values.COUNTS, first + turn) for turn in range(turns))
+
+    def _counted(self, setting: Setting, first: int) -> list[int]:
+        """What is counted in turns from the first on: the region's own constants and longer ones, or sizes."""
+        dims = setting.dims.values()
+        if first == SIZED:
+            longest = max(dims, default=1)
+            return [longest, -(longest // 2)]  # and a place that is counted from the end
+        return numbers_for(self._constants.values(), dims, setting.elements)
 
     def _pins_in_turn(self, setting: Setting) -> Iterator[tuple[Values, int]]:
         """More turns for the region's own constants, and for ties, where inputs of few elements hold few each."""
@@ -156,6 +185,9 @@ class Feeder:
                 feeds.update(self._plan.make(self._seed + turn, sizes, leave=leave))
         if values is Values.COUNTS:
             feeds.update(self._behind_a_cache(setting, turn))
+            if turn >= COUNTED:
+                first = SIZED if turn >= SIZED else COUNTED
+                feeds.update(count(self._countable, sizes, self._counted(setting, first), turn - first))
         if (values, turn) in ((Values.USUAL, TWINS), (Values.NON_FINITE, 0)):
             make_twins(feeds, self._plan, self._seed, opposed=values is Values.NON_FINITE)
         if self.weights:
@@ -173,7 +205,7 @@ class Feeder:
                 self._seed + turn,
                 edges=self._edges,
                 most=self._largest_pin() if turn < ANEW or setting.elements < ROOM else ROOMY_PIN,
-                small=self._counts.union(self._experiment.added),
+                small=self._counts.union(self._experiment.added, self._told),
                 ties=way == TIES,
             )
         if values is Values.OUT_OF_ROLE and turn >= PINS_OUT_OF_ROLE:

@@ -26,6 +26,7 @@ ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
 BESIDE_BITS = (3, 9, 15)
 BESIDE_USUAL = (6, 12, 18)  # the same beside usual numbers, where floats decide what is chosen
 ZEROS_BESIDE = (1, 2)  # turns of zeros in every other input, beside usual numbers in the others
+COUNTED = 5  # the first turn of counts that holds the region's own constants, and longer counts
 ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks alone, and of how many masks
 PINS_OUT_OF_ROLE, MOST_OUT_OF_ROLE = 3, 4  # the first turn out of role of the region's own constants, and how many
@@ -51,7 +52,7 @@ FIRST = (
     *((Values.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
     (Values.BACKWARDS, 0),
     (Values.LIMITS, 0),
-    *((Values.COUNTS, turn) for turn in range(5)),
+    *((Values.COUNTS, turn) for turn in range(COUNTED)),
     *((Values.FRACTIONS, turn) for turn in range(FRACTIONS)),
     *((Values.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE)),
 )

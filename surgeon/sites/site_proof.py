@@ -222,8 +222,8 @@ class Attempt:
             longest, runs = max(setting.dims.values(), default=0), self.runs
             long = long or (setting if longest >= MANY and setting.work <= COSTLY_WORK else None)
             counted = 1 in setting.by_symbol.values() or self._feeder.counts_past
-            is_first = setting is long
-            kinds = kinds_further(number, longest, has_room=setting is roomy, is_counted=counted, is_first=is_first)
+            special = {"has_room": setting is roomy, "is_counted": counted, "is_first": setting is long}
+            kinds = [*kinds_further(number, longest, **special), *self._feeder.counts_sized(setting)]
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
