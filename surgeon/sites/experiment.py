@@ -202,6 +202,12 @@ class Experiment:
         found = {name for item in self.inputs for size in item.shape for name in symbols(size)}
         return sorted(name for name in found if not name.startswith("?"))
 
+    @property
+    def cure(self) -> str:
+        """How to let the original nodes run, as a clause: sizes that they take; empty where none is free."""
+        dims = " ".join(f"--dim {name}=N" for name in self.free[:3])
+        return f"; give sizes that they take ({dims})" if dims else ""
+
     def is_of_source(self, answers: Mapping[str, np.ndarray], size: Callable[[Size], int]) -> bool:
         """Whether answers have the shapes that the source states, as far as it does, at these sizes.
 

@@ -15,8 +15,9 @@ from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 from surgeon.sites.alike import have_same
 from surgeon.sites.excused import is_unfit, overflows, reach_fill
-from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
+from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment, MiniModels
 from surgeon.sites.feeder import Feeder
+from surgeon.sites.front import front_opened
 from surgeon.sites.kinds import (
     ANEW,
     BRIEF,
@@ -105,21 +106,22 @@ class Attempt:
     def judged(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
         try:
-            return self._judged()
+            with front_opened(self.experiment.minis, self._oracle) as (minis, self._fed, made):
+                return self._judged(minis, made)
         except CannotCut as error:
             return Outcome.UNPROVED, str(error)
         except InputsUnknown as error:
             return Outcome.UNPROVED, error.reason
 
-    def _judged(self) -> tuple[Outcome, str]:
-        minis, bodies = self.experiment.minis, self.experiment.bodies_before
-        self._feeder = Feeder(self.experiment)
+    def _judged(self, minis: MiniModels, made: frozenset[str]) -> tuple[Outcome, str]:
+        """The same of what is behind what both sides compute first; made: what that hands on, but for integers."""
+        bodies, self._feeder = self.experiment.bodies_before, Feeder(self.experiment)
         self._note(ORIGINAL)
         try:
             first = self._oracle(minis.before, bodies)
         except SessionError as error:
             if self._state_sizes():
-                return self._judged()
+                return self.judged()
             return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
         with first:
             self._note(REPLACEMENT)
@@ -127,7 +129,7 @@ class Attempt:
                 second = self._oracle(minis.after, self.experiment.bodies_after)
             except SessionError as error:
                 if self._state_sizes():
-                    return self._judged()
+                    return self.judged()
                 if error.missing:
                     return Outcome.UNPROVED, f"nothing here runs the replacement: {error.line.rstrip('.')}"
                 return Outcome.FAILED, f"the replacement does not load: {error.line.rstrip('.')}"
@@ -138,7 +140,7 @@ class Attempt:
                 self.reference = self._reference(minis.before, bodies)
                 if self.reference is not None:
                     stack.enter_context(self.reference)
-                ops, plain = self.options.custom_ops, self._feeder.plain
+                ops, plain = self.options.custom_ops, self._feeder.plain | made
                 self._moves = stack.enter_context(Moves(minis.before, bodies, ops, self.reference, first.run, plain))
                 self._first, self._second = first, second
                 failure = self._run_all()
@@ -151,10 +153,10 @@ class Attempt:
             return Outcome.UNPROVED, why
         if not self.runs:
             why = f"the original nodes run on no input made for them: {self.refusal}"
-            return Outcome.UNPROVED, f"{why}{self._cure()}"
+            return Outcome.UNPROVED, f"{why}{self.experiment.cure}"
         if not self._tells:
             why = "the original nodes run where all free dims are 1, and at no other sizes tried"
-            return Outcome.UNPROVED, f"{why}{self._cure()}"
+            return Outcome.UNPROVED, f"{why}{self.experiment.cure}"
         if self.experiment.inputs and not self.ledger.tells:
             why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
             return Outcome.UNPROVED, why
@@ -162,11 +164,6 @@ class Attempt:
             return Outcome.UNPROVED, doubt
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
-
-    def _cure(self) -> str:
-        """How to let the nodes run, as a clause: sizes that they take; empty where none is free."""
-        dims = " ".join(f"--dim {name}=N" for name in self.experiment.free[:3])
-        return f"; give sizes that they take ({dims})" if dims else ""
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
@@ -305,6 +302,7 @@ class Attempt:
         """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
         self._note(ORIGINAL)
         try:
+            feeds = self._fed(feeds)
             original = self._first.run(feeds)
         except SessionError as error:
             self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
