@@ -24,9 +24,9 @@ from surgeon.inputs.requirements import (
     Want,
 )
 from surgeon.inputs.roles import Limit
+from surgeon.inputs.words import in_turn
 
 _MOST_ELEMENTS = 1 << 28
-_WORDS = ("a", "b", "one", "two words", "", "Zoë", "0.5")
 _INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
 _PLAIN_INTEGERS = 10
 _FURTHEST_PLACE = 100  # of a position that looks up no table
@@ -71,7 +71,7 @@ class Filler:
     def fill(self) -> np.ndarray:
         """Return the array, in the input's dtype and shape."""
         makers: dict[str, Callable[[], np.ndarray]] = {
-            "words": lambda: self.random.choice(np.array(self.want.role.words or _WORDS, dtype=object), self.shape),
+            "words": lambda: in_turn(self.want.role.words, self.shape, self.seed, self._key),
             "coins": lambda: np.asarray(self.random.integers(0, 2, self.shape)),
             "condition": self._condition,
             "mask": self._mask,

@@ -1,6 +1,6 @@
 """Random inputs that a model can run on: shape, dtype and range as the graph needs them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -21,6 +21,7 @@ from surgeon.inputs.filling import Filler
 from surgeon.inputs.requirements import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
 from surgeon.inputs.roles import Role, named_role, read_role
 from surgeon.inputs.use_def import UseDefs
+from surgeon.inputs.words import vocabulary
 from surgeon.ops.walking import holds_half
 
 __all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
@@ -57,6 +58,8 @@ class InputPlan:
             keeps_role = names or (not free and allocates(scopes, entry.name))
             wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))
             self.conditions += kind == "condition"
+        if any(want.kind == "words" for want in wants):
+            _speak(wants, vocabulary(skeleton))
         self._bare = [want for want in wants if want.name in bare]
         wants = [want for want in wants if want.name not in bare]
         self.wants = tuple(wants)
@@ -64,6 +67,15 @@ class InputPlan:
         self.widens = any(want.widens for want in wants)
         self.hiding = [want.name for want in wants if want.hides]  # inputs that say which scores are hidden
         self.edged = frozenset(want.name for want in wants if want.edged)  # inputs that `wants.EDGES` differ for
+
+    def speak(self, words: Collection[str]) -> None:
+        """Let inputs of strings hold these, too."""
+        _speak(self.wants, words)
+
+    @property
+    def words(self) -> int:
+        """How many strings the inputs of strings are to hold, at most."""
+        return max((len(want.role.words) for want in self.wants if want.kind == "words"), default=0)
 
     def answers_to(self, values: Values) -> bool:
         """Whether values of this kind differ from the usual ones in any input."""
@@ -115,6 +127,13 @@ class InputPlan:
             return values
         place = [other.name for other in self.wants if other.edged].index(want.name)
         return values if (place + seed) % 2 == 0 else Values.USUAL
+
+
+def _speak(wants: Iterable[Want], words: Collection[str]) -> None:
+    """Add strings to those that inputs of strings may hold, but for inputs that take theirs alone."""
+    for want in wants:
+        if want.kind == "words" and "closed" not in want.role.flags:
+            want.role.words[:] = dict.fromkeys((*want.role.words, *words))
 
 
 def synthesise(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:

@@ -60,7 +60,7 @@ class Role:
     `limits`: of the tables it indexes.  `keys`: what it says of the keys of an attention.  `flags`: other meanings:
     mask (truth: cast to bool; bit: subtracted from one), scores, condition, count, zero, target, trip, length, measured
     (against what is no constant), divisor, boxes, overlap, lookup (of a table), beyond (what it indexes takes any
-    number).  `words`: strings that the graph knows.
+    number), closed (it takes these words alone).  `words`: strings that the graph knows.
     `whole`: what its numbers add up to, as sizes of parts do: a number, or the key of a free dimension.
     """
 
@@ -150,7 +150,8 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     for attribute in node.attribute if op.words else ():
         if attribute.name in op.words:
             others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # such an encoder refuses them
-            role.words.extend([*map(_text, attribute.strings), *others])
+            role.words.extend([*map(_text, (*attribute.strings, attribute.s)), *others])
+            role.flags.update(() if others else ("closed",))
 
 
 def _text(item: bytes | str) -> str:

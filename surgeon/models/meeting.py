@@ -17,6 +17,7 @@ from surgeon.inputs.inputs import InputPlan
 from surgeon.inputs.joins import FINEST, JOINED, joins_exactly
 from surgeon.inputs.requirements import Want
 from surgeon.inputs.ties import TIED, has_ties
+from surgeon.inputs.words import vocabulary
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holders, holds_half
 from surgeon.shapes.facts import FLOATS
@@ -47,7 +48,7 @@ class Meeting:
     beside other constants of one element, as of a minimum or a remainder.  integers: the same of integers, each with
     those beside it.  tables: how many rows tables of floats have that the other model has not, by name.  ties: whether
     equal numbers in inputs are ties.  joined: numbers that several elements are to come to, and are to be summed of;
-    none where that is no matter, or one of rounding.  sizes: that one of them decides by.
+    none where that is no matter, or one of rounding.  sizes: that one of them decides by.  words: that they speak of.
     """
 
     floats: tuple[Sequence[float], Sequence[float]]
@@ -56,6 +57,7 @@ class Meeting:
     ties: bool = False
     joined: Sequence[float] = ()
     sizes: Sequence[int] = ()
+    words: Sequence[str] = ()
 
     @classmethod
     def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "Meeting":
@@ -83,7 +85,8 @@ class Meeting:
         (ours, reached), (theirs, reached_too) = map(sizes_of, scopes)
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
         told = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
-        return cls(floats, integers, differing, all(map(has_ties, scopes)), joined, told)
+        words = [word for model in models for word in vocabulary(model)]
+        return cls(floats, integers, differing, all(map(has_ties, scopes)), joined, told, words)
 
     def numbers(self, plan: InputPlan, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
         """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
@@ -107,6 +110,8 @@ class Meeting:
         Where there is room the small ones stand there several times, for not each element may be compared, and what is
         met to the bit comes twice.
         """
+        if want.kind == "words":
+            return self._worded(want, array, turn)
         met, beside = self._numbers_for(want, array)
         count = max(array.size // 2, 1)
         apart = [[some[at : at + count] for at in range(0, len(some), count)] for some in (met, beside, met)]
@@ -119,6 +124,14 @@ class Meeting:
             numbers = [*numbers, *np.resize(again, count - len(numbers)).tolist()]
         flat[random.permutation(flat.size)[: len(numbers)]] = numbers
         return flat.reshape(array.shape)
+
+    def _worded(self, want: Want, array: np.ndarray, turn: int) -> np.ndarray | None:
+        """The next of the strings that either model speaks of."""
+        known = [] if "closed" in want.role.flags else [*dict.fromkeys((*want.role.words, *self.words))]
+        if not array.size or turn * array.size >= len(known):
+            return None
+        places = np.arange(turn * array.size, (turn + 1) * array.size) % len(known)
+        return np.array(known, dtype=object)[places].reshape(array.shape)
 
     def _numbers_for(self, want: Want, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
         """What an input is to meet, and what else may stand in it."""

@@ -154,6 +154,9 @@ _OTHERS = (
     Op("Upsample", counts=(1,)),
     *each("SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss", adds_up=True, lookups=(Lookup(1, 0, usual=1),)),
     Op("TfIdfVectorizer", words=("pool_strings",)),
+    Op("StringSplit", words=("delimiter",)),
+    Op("RegexFullMatch", words=("pattern",)),
+    Op("StringNormalizer", words=("stopwords",)),
 )  # fmt: skip
 STANDARD = (
     *_ARITHMETIC, *_TRUTHS, *_ELEMENTWISE, *_MOVING, *_MADE, *_SUMS, *_PRODUCTS, *_OTHERS

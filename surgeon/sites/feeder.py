@@ -15,6 +15,7 @@ from surgeon.inputs.dims import is_total, kind_of
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import WAYS_TO_HIDE, hides_endlessly
 from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING, Want
+from surgeon.inputs.words import vocabulary
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.shapes.symbols import SizeError
@@ -42,6 +43,7 @@ from surgeon.sites.kinds import (
 from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, nan_first, sprinkle, turns_for, with_zeros
 from surgeon.sites.setting import Setting
 
+_MOST_WORDS = 100  # turns for the strings that a region speaks of, of which an input of few elements holds one or two
 SIZED = COUNTED + MOST_TURNS  # the first turn of counts that are sizes of the run
 _COMBINED = [item for item in FIRST if item[0] is Values.USUAL]  # turns that conditions are combined in
 
@@ -64,6 +66,7 @@ class Feeder:
         self._told = told.keys()  # what attributes of the replacement say
         self._constants = numbers_in(minis.before) | told
         self._edges = list(dict.fromkeys((*edges_of(scopes_of(minis.before)), *edges_of(scopes_of(minis.after)))))
+        self._plan.speak(vocabulary(minis.after))
         self._countable = countable(self._plan.wants)
 
     def tries(self, values: Values, turn: int) -> bool:
@@ -88,7 +91,8 @@ class Feeder:
 
     def more(self, setting: Setting) -> list[tuple[Values, int]]:
         """More turns, for conditions, of which all values are to meet, and for constants of the region."""
-        combined = range(len(_COMBINED), self._plan.seeds()) if self._plan.conditions else ()
+        turns = max(self._plan.seeds() if self._plan.conditions else 0, min(self._plan.words, _MOST_WORDS))
+        combined = range(len(_COMBINED), turns)
         return [
             *((Values.USUAL, turn) for turn in combined),
             *self._pins_in_turn(setting),
@@ -150,7 +154,7 @@ class Feeder:
         """Lengths that may count past and new rows; none where the region has not both."""
         kinds = {kind_of(name) for name in self._experiment.free if not is_total(name)}
         has_cache = {"past", "sequence"} <= kinds
-        return [want for want in self._plan.wants if has_cache and want.kind == "lengths" and not want.free]
+        return [want for want in self._plan.wants if has_cache and not want.free and _counts_rows(want)]
 
     def _among(self, turn: int, turns: Sequence[int]) -> list[str]:
         """Which inputs are special in one of these turns, beside the others; none without others."""
@@ -256,6 +260,11 @@ class Feeder:
         if name_of_kind(Values.EXTREME) in self._apart:
             return float(np.nextafter(LARGE_PIN, 0))  # which itself hides scores
         return float(np.finfo(np.float64).max) if name_of_kind(Values.NON_FINITE) in self._apart else np.inf
+
+
+def _counts_rows(want: Want) -> bool:
+    """Whether an input is a length, or the last row below one, as GroupQueryAttention takes it of each sequence."""
+    return want.kind == "lengths" or (want.kind == "indices" and want.role.flags & {"beyond", "lookup"} == {"beyond"})
 
 
 def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:

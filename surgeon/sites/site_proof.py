@@ -10,6 +10,7 @@ import onnx
 from onnx import FunctionProto
 
 from surgeon.inputs.inputs import InputsUnknown, Values
+from surgeon.inputs.words import unmatched
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -160,7 +161,7 @@ class Attempt:
         if self.experiment.inputs and not self.ledger.tells:
             why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
             return Outcome.UNPROVED, why
-        if doubt := self.ledger.doubt():
+        if doubt := unmatched(self.experiment.minis.before) or self.ledger.doubt():
             return Outcome.UNPROVED, doubt
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
