@@ -18,7 +18,8 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from surgeon.inputs.wishes import Wish
 from surgeon.models.loads import Load
 from surgeon.ops.records import likened_node
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, nodes_of
+from surgeon.running.kernels import COARSE_BODIES
 from surgeon.running.unknown import cure
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.symbols import Size
@@ -301,6 +302,8 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
     proof, outcome, reason = _found(experiment, note)
     if outcome is Outcome.PROVED and not proof.independent:
         outcome, reason = Outcome.UNPROVED, _by_itself(experiment)
+    if outcome is Outcome.PROVED and (unrun := _unlike_bodies(experiment)):
+        reason = "; ".join(filter(None, (reason, unrun)))
     return SiteProof(
         outcome=outcome,
         reason=reason,
@@ -322,6 +325,13 @@ def _by_itself(experiment: Experiment) -> str:
     minis, custom_ops = experiment.minis, experiment.options.custom_ops
     help_ = next(filter(None, (cure(model, custom_ops) for model in (minis.after, minis.before))), "")
     return f"nothing here computes what is written but the rule's own pattern, which proves no order of inputs{help_}"
+
+
+def _unlike_bodies(experiment: Experiment) -> str:
+    """What of the replacement ONNX Runtime runs otherwise than it was run here, as a clause; empty for nothing."""
+    written = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(experiment.minis.after))
+    coarse = [(op, COARSE_BODIES[domain, op]) for domain, op in written if (domain, op) in COARSE_BODIES]
+    return "; ".join(f"{op} was not run as ONNX Runtime runs it, which has no kernel: {body}" for op, body in coarse)
 
 
 def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:

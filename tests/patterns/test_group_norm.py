@@ -165,3 +165,19 @@ def test_groups_of_fixed_sizes_are_proved():
                   f="int64[4] f = {2, 6, 5, 3}")  # fmt: skip
     _, report = surgeon.rewrite(fixed, group_norm, target="onnx")
     assert (report.outcome, report.count("group_norm")) == ("proved", 1)
+
+
+@pytest.mark.parametrize("head", [HEAD, HEAD.replace("n, 6, h, w", "n, 6, w"), HEAD.replace("n, 6, h, w", "2, 6, 5, 3")])
+def test_the_outcome_says_what_onnx_runtime_computes_otherwise(head):
+    """Of a mean of 8 with a deviation of 0.01 its own body of the node leaves few digits; the proof runs a formula."""
+    scale = {} if head.count(",") > 4 else {key: f"float[6, 1] {key} = {{1, 2, 3, 4, 5, 6}}" for key in ("scale", "bias")}
+    _, report = surgeon.rewrite(graph(SCALED, head, **scale), group_norm, target="onnx")
+    (site,) = report.sites
+    assert site.outcome == "proved"
+    assert "GroupNormalization was not run as ONNX Runtime runs it" in site.reason
+
+
+def test_no_such_word_of_what_onnx_runtime_has_a_kernel_for():
+    _, report = surgeon.rewrite(graph("y = GroupNormalization<num_groups = 3>(x, scale, bias)", **VECTORS), group_norm,
+                                target="decomposed")  # fmt: skip
+    assert [site.reason for site in report.sites] == [""]
