@@ -119,11 +119,6 @@ def products_of(graph: GraphProto) -> list[str]:
     return [name for node, op in known if op.product in ("matrices", "equation") for name in node.output]
 
 
-def _adds_up(ops: Iterable[str]) -> bool:
-    """Whether one of these operators adds up a tensor: beside numbers of all magnitudes doubles lose the small ones."""
-    return _some(ops, lambda op: op.adds_up)
-
-
 def begins_at_zero(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up numbers: a kernel's own zero may come first, and has the sign it has."""
     return _some(ops, lambda op: op.adds_up or op.product)
@@ -225,8 +220,8 @@ def suited(
     if values is Values.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
         return None
     if values is Values.LIMITS:
-        # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach.
-        return Values.SUMMED if divides or _adds_up(ops) else values
+        # Where ONNX Runtime reduces integers to a sum, it stays at the end that it reaches: the order of terms decides.
+        return Values.SUMMED if divides or _some(ops, lambda op: op.reduces == "sum") else values
     return values
 
 
