@@ -176,7 +176,7 @@ class Rule(Displayed):
             return Refusal(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
         is_tidying = self.search is not None or all(form.kind == ANY for form in self.forms)
         if target == DECOMPOSED and is_tidying and not self.lacking:
-            return Refusal(f"rule {self.name} tidies up for any target, so there is nothing to take apart")
+            return Refusal(f"rule {self.name} writes no op that could be taken apart")
         kinds = (*wanted.writes, ANY) if self.lacking else wanted.writes
         usable = [form for kind in dict.fromkeys(kinds) for form in self._all_forms() if form.kind == kind]
         if not usable:

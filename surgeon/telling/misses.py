@@ -1,11 +1,14 @@
 """What people read of the sites that a rewrite left as they are: what would help most, and the near misses."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from surgeon.commands import command, placed, upgrade_to
 from surgeon.listing import and_more
 from surgeon.misses.findings import Mismatch, miss_text
+from surgeon.ops.schemas import only_ort_knows
+from surgeon.opsets.lossless import newest_opset
 from surgeon.rewriting.named import unmatched
 from surgeon.rewriting.result import Report
 
@@ -67,7 +70,26 @@ def remarks(report: Report) -> list[str]:
         told.append(report.misstated)
     if report.refused:
         told.append(f"{report.refused}; what to do: {command('check', report.source or 'IN')}")
+    if newer := too_new(report):
+        told.append(newer)
     return told + [unmatched(pattern, near) for pattern, near in report.unused.items()]
+
+
+def too_new(report: Report) -> str:
+    """What is said of ops that a rewrite wrote into ai.onnx before ONNX has them there; "" where all are of the opset.
+
+    ONNX Runtime registers some ops, as LayerNormalization, for every opset, so it loads such a model.
+    """
+    added = (node for site in report.sites for step in site.steps for node in step.added if node.alive)
+    plain = [(node.op, node.scope.versions.get("", 1)) for node in added if "::" not in node.op]
+    found = Counter(name for name, opset in plain if only_ort_knows("", name, opset))
+    if not found:
+        return ""
+    told = ", ".join(f"{name}{f' x{count:,}' if count > 1 else ''}" for name, count in found.items())
+    later = range(max(opset for _, opset in plain), newest_opset() + 1)
+    since = next((opset for opset in later if not any(only_ort_knows("", name, opset) for name in found)), 0)
+    how = f": add --upgrade {since}, or first {upgrade_to(since)}" if since else ""
+    return f"ONNX Runtime takes {told} at this opset of ai.onnx, and onnx.checker does not{how}"
 
 
 def help_line(report: Report) -> str:
