@@ -18,6 +18,7 @@ from surgeon.console.guard import Commands
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.verdicts.result import Outcome
 from tests.command_line import one_sentence, runner
+from tests.command_line import run as typed
 from tests.test_model_check import ERF, FUSED, TANH, body, gelu, read
 
 PAIR = "g (float[b, 3] x, int64[b] ids) => (float[b, 3] y, float[b] z) {{ y = Relu(x) f = Cast<to = 1>(ids) z = {z} }}"
@@ -317,3 +318,32 @@ def test_a_comparison_is_true_where_it_is_proved(tmp_path):
     assert surgeon.compare(model, model, inputs=str(tmp_path / "in.npz"))
     assert not surgeon.compare(model, parse("(float[n] x) => (float[n] y) { y = Neg(x) }"))
     assert surgeon.CheckOptions(inputs="in.npz").inputs == ("in.npz",)
+
+
+PARTS = {
+    "maps of a classifier": ("seq(map(int64, float)) p", "p = ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2]>(x)"),
+    "maps with names": ("seq(map(string, float)) p", 'p = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b", "c"]>(x)'),
+    "a sequence of tensors": ("seq(float[m, 3]) p", "p = SplitToSequence<axis = 0>(x)"),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_a_sequence_or_a_map_is_one_row(tmp_path, case):
+    """On the screen and on a page; the part that differs most is named, and JSON has all of them."""
+    kind, body = PARTS[case]
+    files = []
+    for name, factor in (("a", 1), ("b", 2)):
+        nodes = f"x = Mul(u, k) {body} q = Neg(u)"
+        text = f"(float[n, 3] u) => ({kind}, float[n, 3] q) <float k = {{{factor}}}> {{ {nodes} }}"
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]> g {text}')
+        files.append(tmp_path / f"{name}.onnx")
+        onnx.save(model, files[-1])
+    same, other = typed("compare", files[0], files[0]).stdout, typed("compare", *files).stdout
+    for said in (same, other):
+        rows = said.partition("\n\n")[0].splitlines()[1:]
+        assert sorted(row.split()[0] for row in rows if row[:1].strip()) == ["p", "q"]
+    assert "differs" in other.partition("\n\n")[0].splitlines()[1]
+    found = compare(*files)
+    assert len(found.outputs) > 4
+    assert "worst p[" in found._repr_html_()
+    assert "keys(" not in found._repr_html_()

@@ -242,8 +242,8 @@ CASES = [
         at(
             14,
             "(float[2, 4] x) => (float[2, 4] y) <float two = {2}, float eps = {0.00001}> "
-            "{ m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) p = Pow(d, two) v = ReduceMean<axes = [-1]>(p) e = Add(v, eps) "
-            "s = Sqrt(e) y = Div(d, s) }",
+            "{ m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) p = Pow(d, two) v = ReduceMean<axes = [-1]>(p) "
+            "e = Add(v, eps) s = Sqrt(e) y = Div(d, s) }",
         ),
         "rewrite IN OUT --rules layer_norm",
         "surgeon upgrade IN OUT --opset 17",

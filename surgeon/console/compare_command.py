@@ -11,6 +11,7 @@ from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time, runtime_option
 from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.listing import and_more
+from surgeon.telling.comparisons import by_output
 from surgeon.telling.edits import check_words
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import allowed_texts, compared_words, layers_words
@@ -83,7 +84,7 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
     line = titled(console)
 
     if result.outputs:
-        worst = sorted(result.outputs, key=lambda error: (not error.ok, error.severity), reverse=True)
+        worst = by_output(result.outputs)
         _print_errors(console, "output", worst[:SHOWN_OUTPUTS])
         if len(worst) > SHOWN_OUTPUTS:
             more = and_more(len(worst) - SHOWN_OUTPUTS).lstrip()

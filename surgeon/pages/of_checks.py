@@ -6,6 +6,7 @@ from surgeon.diagnosis.finding import Findings
 from surgeon.pages.bodies import shows
 from surgeon.pages.parts import Cell, Content, Markup, Paper, code, element, facts, joined, section, table, verdict
 from surgeon.target import target_of
+from surgeon.telling.comparisons import by_output
 from surgeon.telling.findings import by_cause, cause_lines, closing, runtime_lines
 from surgeon.telling.numbers import runs_text, seconds_text
 from surgeon.telling.rewrites import allowed_texts, compared_words, layers_words
@@ -19,7 +20,7 @@ def of_check(result: CheckResult, _: Paper) -> Markup:
     layers = result.layers
     parts = [
         verdict(result.outcome.value, result.reason),
-        errors_table(result.outputs, "output", "The worst error of each output"),
+        errors_table(by_output(result.outputs), "output", "The worst error of each output"),
         facts(_facts(result)),
     ]
     if layers is not None:
