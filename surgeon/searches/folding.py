@@ -12,12 +12,15 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
 from surgeon.matching.pattern import Found, Search
-from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named, record
+from surgeon.ops.records import COPYING, FOLDABLE, RANDOM, SPREADING, named, record
+from surgeon.ops.schemas import schema
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.values import as_array
 
 MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
+WORK, TIME = 1 << 26, 2.0  # elements of all inputs multiplied, and seconds, that running any op may take
 SIZES = named(lambda op: op.sizes)
+QUANTIZED = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"))
 
 
 def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
@@ -29,7 +32,7 @@ def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
-    return Search(find, "nothing is computed from constants alone", left=partial(_too_large, most, growth))
+    return Search(find, "nothing is computed from constants alone", left=partial(_left, most, growth))
 
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
@@ -40,22 +43,25 @@ def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> I
         yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
 
 
-def _too_large(most: int, growth: int, index: Index, scope: Scope) -> str:
-    """What is computed from constants alone and stays, as the file would grow; "" where there is none."""
-    left = Folding.of(index, scope, most).places(growth)[1]
-    if not left:
-        return ""
-    name, more = max(left, key=lambda item: item[1])
-    which = f"{name!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
-    told = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
-    return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
+def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
+    """What is computed from constants alone and stays, and why; "" where there is none."""
+    folding = Folding.of(index, scope, most)
+    left = folding.places(growth)[1]
+    if left:
+        name, more = max(left, key=lambda item: item[1])
+        which = f"{name!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
+        told = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
+        return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
+    for node, why in folding.stays.items():
+        return f"{node.label!r}{and_more(len(folding.stays) - 1)} is computed from constants alone and stays: {why}"
+    return ""
 
 
 class Folding:
     """The constants of one scope, as its nodes are visited in order.
 
     nodes: those whose results are fixed, in order.  values: of their outputs, and of the constants they read.
-    of_sizes: tensors that come from sizes.
+    of_sizes: tensors that come from sizes.  stays: nodes that read nothing but constants and are not computed, and why.
     """
 
     def __init__(self, index: Index, scope: Scope, most: int) -> None:
@@ -64,6 +70,8 @@ class Folding:
         self.values: dict[str, Array] = {}
         self._made: set[Node] = set()
         self.of_sizes: set[str] = set()
+        self.stays: dict[Node, str] = {}
+        self._owners = {body.owner for body in scope.bodies}
         self._calls = {qualified(item.domain, item.name) for item in index.model.skeleton.functions}
 
     @classmethod
@@ -98,18 +106,33 @@ class Folding:
 
     def visit(self, node: Node) -> None:
         """Take in one node, if its results are fixed and small enough."""
-        if node.op not in FOLDABLE or node.op in self._calls:
+        if node.op in self._calls or not node.inputs:
             return
         is_size = node.op in SIZES or not self.of_sizes.isdisjoint(node.inputs)
         if is_size:
             self.of_sizes.update(node.outputs)
-        found = self._by_shapes(node) if is_size else None
+        found = self._by_shapes(node) if is_size and node.op in FOLDABLE else None
         if found is None and node.op not in SIZES and not self._reads_data(node):
-            found = self._computed(node)
+            why = self._refusal(node)
+            found = None if why else self._computed(node)
+            if found is None:
+                self.stays[node] = why or "it takes more than a rewrite computes, or nothing here computes it"
         if found is not None:
             self.nodes.append(node)
             self._made.add(node)
             self.values.update(found)
+
+    def _refusal(self, node: Node) -> str:
+        """Why a node that reads nothing but constants is not to be computed; "" where it may be."""
+        if node.op in RANDOM or node in self._owners:
+            return "it is random" if node.op in RANDOM else "it holds a body"
+        if node.op in QUANTIZED:
+            return "written out it would not be quantised any more"
+        if "::" in node.op or schema("", node.op, self.scope.opset) is None:
+            return "it is of another domain than ai.onnx"
+        if self._adds_up_halves(node):
+            return "runtimes round sums of so few bits differently"
+        return ""
 
     def below(self, node: Node) -> list[Node]:
         """The nodes that make what a node computes from, in order."""
@@ -174,35 +197,43 @@ class Folding:
     def _computed(self, node: Node) -> dict[str, Array] | None:
         """Results computed from constants; None where they are too large, or nothing computes them."""
         names = [name for name in node.outputs if name]
-        if not all(self._is_small(node, name) for name in names) or self._adds_up_halves(node):
+        if not all(self._is_small(node, name) for name in names):
             return None
         exact = {name: self.index.constants.get(self.scope, name) for name in names}
         made = {name: value.array for name, value in exact.items() if value is not None}
         if len(made) < len(names):
-            from surgeon.running.evaluator import Evaluator  # not at the top: few models have something to fold
+            from surgeon.running.away import Away  # not at the top: few models have something to fold
+            from surgeon.running.evaluator import Evaluator
             from surgeon.running.runtime import SessionError
 
+            model = self._alone(node, names)
             try:
-                with Evaluator(self._alone(node, names)) as evaluator:
-                    made = evaluator.run({name: self.values[name] for name in node.inputs if name})
+                with Evaluator(model) if node.op in FOLDABLE else Away(run_time=TIME).open(model) as one:
+                    made = one.run({name: self.values[name] for name in node.inputs if name})
             except SessionError:
                 return None
         right = all(self._has_stated_type(name, made[name]) for name in names)
         return made if right and sum(array.nbytes for array in made.values()) <= self.most else None
 
     def _adds_up_halves(self, node: Node) -> bool:
-        """Whether a node adds up numbers of 16 bits or less, or their products, which runtimes round differently."""
+        """Whether a node adds up numbers of 16 bits or less, or their products, which runtimes round differently.
+
+        So may any op of floats that is not known to do otherwise.
+        """
         is_sum = bool(record(node.op).product) or record(node.op).adds_up
-        return is_sum and any(self.values[name].itemsize < 4 for name in node.inputs if name)
+        read = [self.values[name] for name in node.inputs if name and self.values[name].itemsize < 4]
+        return bool(read) if is_sum else node.op not in FOLDABLE and any(array.dtype.kind in "fV" for array in read)
 
     def _is_small(self, node: Node, name: str) -> bool:
         """Whether a result is known to take no more than it may."""
         shape = shapes_of(self.index).facts(self.scope, name).shape
         sizes = [size for size in shape or () if isinstance(size, int)]
         if shape is not None and len(sizes) == len(shape):
-            return prod(sizes) <= self.most
+            work = [self.values[item].size or 1 for item in node.inputs if item] if node.op not in FOLDABLE else []
+            return prod(sizes) <= self.most and prod(work) <= WORK
         given = [self.values[item] for item in node.inputs if item]
-        return node.op not in SPREADING and prod(array.size or 1 for array in given) <= self.most
+        is_bounded = node.op in FOLDABLE and node.op not in SPREADING
+        return is_bounded and prod(array.size or 1 for array in given) <= self.most
 
     def _has_stated_type(self, name: str, array: Array) -> bool:
         dtype = shapes_of(self.index).dtype(self.scope, name)
