@@ -6,10 +6,10 @@ bits first, and where no zero point is given it is the middle (MatMulNBits in ON
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from ._blocks import floats
 
 BITS = (4, 8)
 
@@ -62,20 +62,18 @@ def packed(g: Graph, m: Packed) -> Tensor:
     return g.ms_matmul_nbits(*inputs, K=m.inner, N=m.outer, bits=m.bits, block_size=m.block, **m.attributes)
 
 
-@rule(patterns=[packed], target="any", lacking=True, opset=21)
+@rule(patterns=[packed], target="any", lacking=True, opset=13)
 def matmul_nbits(g: Graph, m: Packed) -> Tensor:
     """Write a MatMulNBits as a DequantizeLinear in blocks, and a MatMul.
 
     What: weights that stay in four bits where they fit int4 once the zero point is taken off (all that are quantised
-    around the middle), and in eight elsewhere; without a zero point, as TensorRT has it.
+    around the middle), and in eight elsewhere; without a zero point, as TensorRT has it.  Before opset 21 they
+    are a product with the scale of each block.
     Numerics: rounding only; the weights are the same numbers.
     """
     require(m.groups is None, "its rows are in groups of an order of their own")
     require(not m.attributes.get("weight_prepacked"), "its weights lie as one kernel wants them")
     numbers = np.ascontiguousarray(m.numbers().T)
-    least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    require(least >= -128 and most < 128, "its weights do not fit int8 once the zero point is taken off")
-    few = numbers.astype(ml_dtypes.int4 if least >= -8 and most < 8 else np.int8)
-    scales = np.ascontiguousarray(m.scale.values.reshape(m.outer, m.blocks).T)
-    made = g.matmul(m.x, g.dequantize_linear(few, scales, axis=0, block_size=m.block))
+    scales = m.scale.values.reshape(m.outer, m.blocks).T
+    made = g.matmul(m.x, floats(g, numbers, scales, m.block, axis=0))
     return made if m.bias is None else g.add(made, m.bias)

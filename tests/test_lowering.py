@@ -138,6 +138,12 @@ NODES = {  # inputs, outputs, constants, nodes
         "y = @MatMulNBits<K = 32, N = 2, bits = 4, block_size = 32>(x, w, c)",
     ),
 }
+NODES["GatherBlockQuantized"] = (
+    "int64[b] i",
+    "float[b, 32] y",
+    f"<uint8[2, 16] w = {{{', '.join(str(7 * i % 256) for i in range(32))}}}, float[2, 2] c = {{0.5, 0.25, 1, 2}}>",
+    "y = @GatherBlockQuantized<block_size = 16>(w, i, c)",
+)
 NO_KERNEL = {"GroupNorm"}  # on a CPU
 APPROXIMATE = {"DynamicQuantizeLSTM"}  # in no group unless it is asked for: it has tests beside its rule
 
@@ -205,7 +211,7 @@ def test_all_are_proved():
         own = [item for item in getattr(model.graph, field) if _name(item).partition(".")[0] in names]
         del items[:]
         items.extend(own)
-    rules = "lowering,grouped_query_attention,matmul_nbits"
+    rules = "lowering,grouped_query_attention,matmul_nbits,blocked_weights"
     made, report = surgeon.rewrite(kept, rules, target="decomposed", options=CheckOptions(seed=1))
     assert report.outcome == "proved", report.doubts
     assert not left(made)
@@ -219,7 +225,7 @@ def test_group_ort_is_undone_by_its_own_rules():
     """What `--rules ort` writes the same rules take apart, without naming another group."""
     rules = [*lowered("ort", "decomposed"), *lowered("transformers", "decomposed")]
     made, _ = surgeon.rewrite(together(), rules, target="decomposed", check="none")
-    assert not {name for name in left(made) if not name.startswith(("QLinear", "QGemm", "MatMulNBits", "GroupNorm"))}
+    assert not {name for name in left(made) if not name.startswith(("QLinear", "QGemm", "MatMulNBits", "Gather", "GroupNorm"))}
 
 
 @pytest.mark.parametrize("target", ["onnx", "tensorrt"])

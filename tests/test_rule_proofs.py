@@ -109,7 +109,7 @@ BY_EXPORTS = {
     *("max_roi_pool", "reduced_truths", "narrow_celu"),  # truths, and what few run
     *("mixed_layer_norm", "mixed_scale"),  # what none runs
     *("requantized", "quantized_once", "qlinear_add", "qlinear_mul"),  # integers, and scales that are stored
-    *("matmul_nbits", "dynamic_quantize_lstm"),  # weights that are packed
+    *("matmul_nbits", "dynamic_quantize_lstm", "gather_block_quantized", "dequantize_blocks"),  # packed weights
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
 NO_KERNEL = "no kernel"

@@ -156,6 +156,8 @@ GROUPS = {
         "gemm",
         "lowering",
         "group_norm_node",
+        "matmul_nbits",
+        "blocked_weights",
     ),
     "transformers": (
         "mixed_layer_norm",
@@ -213,7 +215,6 @@ GROUPS = {
         "slice_axes",
         "vector_matmul",
         "expand",
-        "matmul_nbits",
         "requantized",
         "quantize_linear",
         "byte_ops",

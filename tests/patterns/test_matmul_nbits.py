@@ -44,13 +44,13 @@ FIRES = [
     Case(matmul_nbits, "with zero points", packed(zeros="bytes"), target="tensorrt"),
     Case(matmul_nbits, "a last block that is not full, and a bias", packed(80, bias=True), target="tensorrt"),
     Case(matmul_nbits, "eight bits", packed(bits=8), target="onnx"),
+    Case(matmul_nbits, "an opset without blocks", packed(zeros="bytes", opset=20), target="tensorrt"),
     Case(matmul_nbits, "half precision, by accuracy", packed(dtype=np.float16, accuracy_level=1), target="onnx"),
 ]
 SPARES = [
     Case(matmul_nbits, "ONNX Runtime has it", packed(), why="runs it as it is"),
     Case(matmul_nbits, "zero points that are floats", packed(zeros="floats"), target="onnx", why="are no integers"),
     Case(matmul_nbits, "two bits", packed(bits=2), target="onnx", why="its weights have 2 bits"),
-    Case(matmul_nbits, "ONNX has no blocks", packed(opset=20), target="onnx", why="opset 21"),
 ]
 
 

@@ -1,0 +1,38 @@
+"""Weights of a few bits in blocks, each with a scale of its own, as floats."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from surgeon import Graph, Tensor, require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+BLOCKS_SINCE = 21  # the opset from which DequantizeLinear takes blocks (ONNX changelog)
+
+
+def repeated(values: Array, size: int, block: int, axis: int) -> Array:
+    """What each block has, for each of its elements; the last block may not be full."""
+    return np.repeat(values, block, axis=axis).take(np.arange(size), axis=axis)
+
+
+def floats(g: Graph, numbers: Array, scales: Array, block: int, axis: int) -> Tensor:
+    """numbers · scales, block by block along an axis, in the dtype of the scales.
+
+    From opset 21 on one DequantizeLinear, of four bits where they do; before in parts, of which any runtime has all.
+    """
+    least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    require(least >= -128 and most < 128, "its weights do not fit int8 once the zero point is taken off")
+    if g.opset >= BLOCKS_SINCE and not numbers.shape[axis] % block:
+        few = numbers.astype(ml_dtypes.int4 if least >= -8 and most < 8 else np.int8)
+        return g.dequantize_linear(few, np.ascontiguousarray(scales), axis=axis, block_size=block)
+    return in_parts(g, numbers, scales, block, axis)
+
+
+def in_parts(g: Graph, numbers: Array, scales: Array, block: int, axis: int) -> Tensor:
+    """The same as a product of the numbers and the scale of the block in which each lies."""
+    is_narrow = numbers.min(initial=0) >= -128 and numbers.max(initial=0) < 128
+    whole: Any = numbers.astype(scales.dtype)
+    if is_narrow and scales.dtype == np.float32:
+        whole = g.dequantize_linear(numbers.astype(np.int8), np.array(1, np.float32), np.array(0, np.int8))
+    return g.mul(whole, g.gather(np.ascontiguousarray(scales), np.arange(numbers.shape[axis]) // block, axis=axis))
