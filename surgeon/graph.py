@@ -1,7 +1,6 @@
 """The vocabulary: a `gs.Graph` on which every ONNX and ONNX Runtime op is a helper, for both sides of a rule.
 
-`Graph` builds real nodes; the recording graph of `surgeon.matching.pattern` overrides `emit` and remembers what to look
-for.
+`Graph` builds real nodes; the graph of `surgeon.matching.recording` overrides `emit` and remembers what to match.
 Importing this module registers the helpers on `gs.Graph` itself too, without replacing any that is there already.
 """
 
@@ -16,6 +15,7 @@ import onnx_graphsurgeon as gs
 import surgeon.layouts  # noqa: F401  its words
 from surgeon.errors import LeftOut, Refused, RuleError
 from surgeon.listing import like
+from surgeon.operators import Operators
 from surgeon.ops.manual import Helper, described, described_function
 from surgeon.ops.naming import domain_and_name, helper_name, operator_of
 from surgeon.ops.schemas import VARIADIC, bind, operators, schema
@@ -270,7 +270,7 @@ class Graph(gs.Graph):
                     break
 
 
-class Inner(gs.Variable):
+class Inner(Operators, gs.Variable):
     """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
 
     def __init__(self, name: str) -> None:
@@ -288,7 +288,7 @@ class Inner(gs.Variable):
         self._dtype = value
 
 
-class Absent(gs.Variable):
+class Absent(Operators, gs.Variable):
     """What a node would make that reads a capture which the match has not.  first: its first input."""
 
     def __init__(self, told: str, first: Any) -> None:
@@ -296,7 +296,7 @@ class Absent(gs.Variable):
         self.told, self.first = told, first
 
 
-class Untold(gs.Variable):
+class Untold(Operators, gs.Variable):
     """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
 
     def __init__(self, what: str) -> None:
@@ -304,7 +304,7 @@ class Untold(gs.Variable):
         self.what = what
 
 
-class Number(gs.Constant):
+class Number(Operators, gs.Constant):
     """A constant that a replacement wrote as a plain number; `like`: the tensor whose dtype it takes at run time."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:

@@ -21,7 +21,7 @@ FLOORS = (
     "display errors grouping limits listing neighbours packs versions",
     "target",
     "commands parcels file ops words",
-    "layouts",
+    "layouts operators",
     "implementations graph indexing plugins",
     "shapes",
     "lending running inputs validity",

@@ -49,7 +49,6 @@ def test_an_unknown_helper_names_the_nearest_and_is_a_rule_error():
     [
         ("g.mull(x, 2.0)", r"No helper is called 'mull'"),
         ("g.softmax(x, axs=1)", r"Softmax has no attribute or input 'axs'"),
-        ("x * 2.0", r"Tensors of a pattern have no operators"),
         ("g.any_of()", r"any_of needs at least one form"),
         ("[]", None),
     ],
@@ -110,18 +109,6 @@ def test_a_replacement_may_ask_for_the_match():
     model = graph("[first] a = my.act(x) [one] b = Relu(a) [second] c = my.act(b) [two] y = Relu(c)", header=MY)
     after, _ = run(model, make(pattern, named), check="none")
     assert [node.attribute[0].s for node in after.graph.node] == [b"one", b"two"]
-
-
-def test_operators_on_tensors_name_the_helper():
-    """`x * y` in a pattern is answered with what to write."""
-    for spelled, helper in (
-        (lambda g, x: x * g.relu(x), "mul"),
-        (lambda g, x: 1.0 - x, "sub"),
-        (lambda g, x: -x, "neg"),
-    ):
-        made = surgeon.rule(patterns=[spelled])(lambda g, x: g.relu(x))
-        with pytest.raises(RuleError, match=rf"have no operators; write g.{helper}\("):
-            surgeon.rewrite(parse("(float[n] x) => (float[n] y) { y = Relu(x) }"), made)
 
 
 def test_a_condition_that_returns_a_verdict_is_refused():

@@ -10,6 +10,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
+from surgeon.operators import Operators
 from surgeon.ops.records import record
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
@@ -32,7 +33,7 @@ class Asked(Protocol):
         """Have it rest on the nodes that make these tensors too."""
 
 
-class Captured(gs.Variable):
+class Captured(Operators, gs.Variable):
     """A tensor of the model that a match bound.  dtype and shape are looked up when asked for.
 
     key: the name that the pattern gives it and, for *rest, the position in it.  The match notes what is asked: what a

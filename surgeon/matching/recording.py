@@ -47,6 +47,7 @@ from surgeon.matching.pattern import (
     walk,
 )
 from surgeon.matching.records import Captures, record_of, recorded
+from surgeon.operators import Operators, building
 from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"
@@ -57,7 +58,7 @@ HERE = f"{Path(__file__).parents[1]}{os.sep}"
 RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
 
 
-class Symbol(gs.Variable):
+class Symbol(Operators, gs.Variable):
     """The tensor that a pattern function sees while it is traced.
 
     as_input: what it stands for as an input of a node, where that is more than as an attribute.
@@ -102,19 +103,15 @@ class Symbol(gs.Variable):
 
     __int__ = __index__ = __float__
 
+    def require_operand(self, other: Any) -> None:
+        """Raise LooksAtModel where two numbers would be computed with, which a pattern does not know yet."""
+        if self.is_number and (not isinstance(other, Symbol) or other.is_number):
+            float(self)
 
-def _no_operator(helper: str) -> Callable[..., Any]:
-    def refuse(self: Symbol, *_: Any) -> Any:
-        raise RuleError(f"Tensors of a pattern have no operators; write g.{helper}(...) with {self.name!r} in it.")
-
-    return refuse
-
-
-for _name, _helper in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
-    setattr(Symbol, f"__{_name}__", _no_operator(_helper))
-    setattr(Symbol, f"__r{_name}__", _no_operator(_helper))
-Symbol.__matmul__ = _no_operator("matmul")
-Symbol.__neg__ = _no_operator("neg")
+    @property
+    def is_number(self) -> bool:
+        """Whether it stands for a number and not for a tensor."""
+        return isinstance(self.value, Var) and self.value.kind in ("scalar", "list")
 
 
 class PatternGraph(Graph):
@@ -298,7 +295,8 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
     code = getattr(function, "__code__", None)
     where = f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else function.__name__
     arguments, keywords, record = _traced_arguments(function, graph, where)
-    returned = function(graph, *arguments, **keywords)
+    with building(graph):
+        returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if not results or not all(isinstance(item, Symbol) for item in results):
         raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")

@@ -15,6 +15,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, helper
 from surgeon.commands import upgrade_to
 from surgeon.errors import OpsetError, Refused, RuleError
 from surgeon.graph import Graph
+from surgeon.operators import Operators, building
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import history, knows_domain, schema
@@ -45,7 +46,7 @@ class Home:
         return self.versions.get("", Graph.DEFAULT_OPSET)
 
 
-class FunctionInput(gs.Variable):
+class FunctionInput(Operators, gs.Variable):
     """An input of the function, as its body sees it."""
 
     def __init__(self, name: str) -> None:
@@ -100,7 +101,8 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
     inputs = [FunctionInput(name) for name in signature.inputs]
     attributes = {name: AttributeReference(name, kind) for name, kind in signature.kinds.items()}
     try:
-        returned = function(graph, *inputs, **attributes)
+        with building(graph):
+            returned = function(graph, *inputs, **attributes)
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         if not results or not all(isinstance(item, gs.Tensor) for item in results):
             raise RuleError(f"Local function {signature.op} must return the tensor or tensors that it makes.")

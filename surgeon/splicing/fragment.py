@@ -19,12 +19,20 @@ from surgeon.listing import counted
 from surgeon.matching.asking import parameters_of
 from surgeon.matching.match import Match
 from surgeon.matching.records import record_of
+from surgeon.operators import building
 from surgeon.ops.attributes import attribute_proto
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import GRAPHS, called_by, key_of
 
 LARGE = 1024  # bytes
 FREE = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs
+# How a parameter is annotated for each type of attribute.
+_ANNOTATIONS = {
+    AttributeProto.FLOAT: "float",
+    AttributeProto.INT: "int",
+    AttributeProto.STRING: "str",
+    **dict.fromkeys((AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS), "list"),
+}
 
 
 class Ref(NamedTuple):
@@ -192,7 +200,8 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     """
     graph = _Replacement(match, home=(function.__module__ or "").partition(".")[0])
     arguments, keywords = _arguments(function, match, 1)
-    returned = function(graph, *arguments, **keywords)
+    with building(graph):
+        returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if returned is None:
         raise RuleError(f"Replacement {function.__name__} returns None; end it with the tensor that it made.")
@@ -370,8 +379,21 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
         try:
             made = attribute_proto(name, value, spec.type if spec is not None else None)
         except (TypeError, ValueError) as error:
+            if isinstance(value, gs.Tensor):
+                raise RuleError(_tensor_as_attribute(name, op, value, spec)) from error
             raise RuleError(
                 f"attribute {name} of {op} would be {value!r}, which no attribute can hold; give a number, a text, an "
                 "array, or a list of numbers or of texts (a size that is not fixed is no number)."
             ) from error
         yield made
+
+
+def _tensor_as_attribute(name: str, op: str, value: gs.Tensor, spec: Any) -> str:
+    """A sentence on a tensor that was given as an attribute: how to capture its number, where it is a constant."""
+    told = f"attribute {name} of {op} would be the tensor {value.name!r}, and an attribute holds numbers or texts"
+    parameter, is_fixed = getattr(value, "key", ("",))[0], getattr(value, "is_constant", False)
+    if not parameter or not is_fixed:
+        return f"{told}; give the tensor as an input, or compute the number in Python."
+    kind = _ANNOTATIONS.get(spec.type) if spec is not None else None
+    kind = kind or ("list" if value.shape else "float" if np.dtype(value.dtype).kind == "f" else "int")
+    return f"{told}. To have its value, annotate it in the pattern and in the replacement: {parameter}: {kind}."

@@ -1,0 +1,58 @@
+"""Operators of tensors while a function of a rule runs: `x * 2` is `g.mul(x, 2)` of the graph that it builds on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from surgeon.errors import RuleError
+
+_graph: ContextVar[Any] = ContextVar("graph", default=None)  # which the function that runs was given
+
+
+@contextmanager
+def building(graph: Any) -> Iterator[None]:
+    """Have operators add nodes to a graph while the function that was given it runs."""
+    token = _graph.set(graph)
+    try:
+        yield
+    finally:
+        _graph.reset(token)
+
+
+class Operators:
+    """The operators of a tensor."""
+
+    __array_ufunc__ = None  # so that numpy leaves `array * tensor` to the tensor
+
+    def require_operand(self, other: Any) -> None:
+        """Raise RuleError where this and another value are no tensors to compute with."""
+
+
+def _helper(name: str) -> Any:
+    graph = _graph.get()
+    if graph is None:
+        raise RuleError(
+            f"Tensors have operators in patterns and replacements only, where this one is g.{name}(...). "
+            "In a condition, look at x.dtype, x.shape, or the x.values of a constant."
+        )
+    return getattr(graph, name)
+
+
+def _binary(name: str, *, swapped: bool = False) -> Callable[[Operators, Any], Any]:
+    def apply(self: Operators, other: Any) -> Any:
+        self.require_operand(other)
+        return _helper(name)(*((other, self) if swapped else (self, other)))
+
+    return apply
+
+
+def _unary(name: str) -> Callable[[Operators], Any]:
+    return lambda self: _helper(name)(self)
+
+
+for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow"), ("matmul",) * 2):
+    setattr(Operators, f"__{_name}__", _binary(_op))
+    setattr(Operators, f"__r{_name}__", _binary(_op, swapped=True))
+for _name in ("neg", "abs"):
+    setattr(Operators, f"__{_name}__", _unary(_name))
