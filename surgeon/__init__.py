@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from surgeon.editing.selecting import Selection as Selection
     from surgeon.editing.splitting import SplitReport as SplitReport
     from surgeon.editing.splitting import split as split
+    from surgeon.edits.cuts import extract as extract
+    from surgeon.edits.cuts import insert as insert
     from surgeon.errors import CheckFailed as CheckFailed
     from surgeon.errors import ExpectationUnmet as ExpectationUnmet
     from surgeon.errors import GraphError as GraphError
@@ -106,6 +108,7 @@ _HOMES = {
     "editing.selecting": ("Selection",),
     "editing.splitting": ("SplitReport", "split"),
     "edits": ("edits",),
+    "edits.cuts": ("extract", "insert"),
     "errors": (
         "CheckFailed",
         "ExpectationUnmet",

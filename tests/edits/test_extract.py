@@ -265,3 +265,20 @@ def test_a_stored_input_that_the_part_does_not_need_is_not_asked_for(version):
     assert report.outcome == "proved"
     assert report.check.runs
     assert not report.check.reason
+
+
+def test_the_function_does_what_the_edit_does(tmp_path):
+    """One name or several, in memory and from file to file, with what `surgeon.edit` takes."""
+    model, path = sample(), tmp_path / "m.onnx"
+    made, report = surgeon.extract(model, "a", "b")
+    assert made == extract(model, ["a"], ["b"])[0]
+    assert (report.outcome, report.nodes) == ("proved", (9, 1))
+    assert made == surgeon.extract(model, ["a"], tos=("b",), check="none")[0]
+    assert names(surgeon.extract(model, tos="d")[0].graph.input) == ["x"]
+    onnx.save(model, path)
+    to, report = surgeon.extract(path, "e", output=tmp_path / "o.onnx", options=surgeon.CheckOptions(seed=3))
+    assert (to, report.written, ops(onnx.load(to))) == (tmp_path / "o.onnx", True, ["Constant", "Mul", "Relu"])
+    assert surgeon.extract(path, "e", dry_run=True)[1].written is False
+    for cut, words in (((), "begins or ends at a tensor"), (("lift",), "did you mean 'left'")):
+        with pytest.raises(surgeon.UsageError, match=words):
+            surgeon.extract(model, cut)

@@ -221,3 +221,19 @@ def test_a_node_reads_the_inputs_that_have_a_default():
     assert [given.name for given in made.graph.input] == ["x", "w"]
     model.ir_version = 3  # by which nobody may give another
     assert insert(model, ["x"], ["y"], "Identity")[1].outcome == "proved"
+
+
+def test_the_function_does_what_the_edit_does(implementation, tmp_path):
+    """One name or several, in memory and from file to file, with what `surgeon.edit` takes."""
+    model = sample()
+    made, report = surgeon.insert(model, *REGION, attributes={"scale": 0.5}, name="mine", options=implementation)
+    assert report.outcome == "proved"
+    assert made == surgeon.edit(model, Insert(*REGION, {"scale": 0.5}, "mine"), options=implementation)[0]
+    assert [node.name for node in made.graph.node if node.op_type == "Squash"] == ["mine"]
+    assert surgeon.insert(model, *REGION)[1].outcome == "unproved"
+    onnx.save(parse("(float[n] x) => (float[n] y) { a = Neg(x) y = Neg(a) }"), tmp_path / "m.onnx")
+    to, report = surgeon.insert(tmp_path / "m.onnx", "x", "y", "Identity", output=tmp_path / "o.onnx")
+    assert (report.outcome, ops(onnx.load(to))) == ("proved", ["Identity"])
+    with pytest.raises(surgeon.CheckFailed):
+        surgeon.insert(tmp_path / "m.onnx", "x", "y", "Abs", output=tmp_path / "other.onnx")
+    assert not (tmp_path / "other.onnx").exists()
