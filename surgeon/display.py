@@ -1,6 +1,7 @@
 """What makes a result show itself: where HTML is shown, as in a notebook, and as what JSON holds."""
 
 import enum
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -20,6 +21,26 @@ class Displayed:
     def _repr_html_(self) -> str:
         """What a notebook shows: HTML that needs no script, on a light ground or a dark one."""
         return str(import_module(_ROOM).fragment(self))
+
+
+class ModelAndReport(tuple[Any, Any]):
+    """A model, or the path or the parts that were written, and the report; a notebook shows the report."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(self[1]._repr_html_())
+
+    def __repr__(self) -> str:
+        return f"({_short(self[0])}, {self[1]!r})"
+
+
+def _short(model: Any) -> str:
+    """A path as it is, a model in memory by its kind: all of its text would be too much."""
+    if isinstance(model, list):
+        return f"[{', '.join(map(_short, model))}]"
+    return repr(model) if isinstance(model, (str, os.PathLike)) else f"<{type(model).__name__}>"
 
 
 def as_json(record: object, names: str) -> dict[str, Any]:

@@ -29,6 +29,10 @@ class SurgeonError(Exception):
 
     edit: object = None
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the sentence without the frames, which %tb still has."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class ModelFileError(SurgeonError):
     """A model or data file cannot be read, trusted or written."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.display import as_json
+from surgeon.display import ModelAndReport, as_json
 from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.joining import Joined, join
@@ -121,7 +121,7 @@ def merge(
                 made = gs.import_onnx(made)
     finally:
         report.seconds = time.perf_counter() - started
-    return made, report
+    return ModelAndReport((made, report))
 
 
 def _refuse_misuse(

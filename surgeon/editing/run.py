@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import onnx_graphsurgeon as gs
 
+from surgeon.display import ModelAndReport
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
 from surgeon.editing.proof import check_edited, told_by_structure
@@ -78,7 +79,7 @@ def edit(
     if isinstance(source, gs.Graph):
         proto = exported(source)
         made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
-        return source if dry_run else gs.import_onnx(made), report
+        return ModelAndReport((source if dry_run else gs.import_onnx(made), report))
     run = _Run(output_of(output), check, require_proof, options_of(options))
     run.data, run.force, run.dry_run = external_data, force, dry_run
     original = as_written(source)
@@ -88,7 +89,7 @@ def edit(
         made = run.go(original, wanted)
     finally:
         run.report.seconds = time.perf_counter() - started
-    return source if dry_run else made, run.report
+    return ModelAndReport((source if dry_run else made, run.report))
 
 
 def _refuse_misuse(

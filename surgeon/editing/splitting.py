@@ -12,7 +12,7 @@ from typing import Any, Literal
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.display import Displayed, as_json
+from surgeon.display import Displayed, ModelAndReport, as_json
 from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.cutting import extract
 from surgeon.editing.draft import ModelDraft
@@ -159,11 +159,12 @@ def split(
             ends = parting.at(at) if at else parting.into(parts or 0)
             if dry_run:
                 run.plan(model, original, ends)
-                return [], report
+                return ModelAndReport(([], report))
             if output is None:
                 made = run.in_memory(model, original, ends)
-                return [gs.import_onnx(part) for part in made] if isinstance(source, gs.Graph) else made, report
-            return run.into_folder(model, original, ends, Path(os.path.abspath(output))), report
+                given = [gs.import_onnx(part) for part in made] if isinstance(source, gs.Graph) else made
+                return ModelAndReport((given, report))
+            return ModelAndReport((run.into_folder(model, original, ends, Path(os.path.abspath(output))), report))
     finally:
         report.seconds = time.perf_counter() - started
 

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.display import ModelAndReport
 from surgeon.errors import RuleError, UsageError
 from surgeon.file.beside import home_between, path_between
 from surgeon.file.save import DataMode, Written
@@ -121,8 +122,10 @@ def convert(
     finally:
         report.seconds = time.perf_counter() - started
     if dry_run:
-        return source, report
-    return gs.import_onnx(made) if isinstance(source, gs.Graph) else made, report
+        made = source
+    elif isinstance(source, gs.Graph):
+        made = gs.import_onnx(made)
+    return ModelAndReport((made, report))
 
 
 def _change(to: str, from_: str | None) -> Retyping:

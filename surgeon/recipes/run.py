@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from surgeon.display import ModelAndReport
 from surgeon.editing.edit import Edit
 from surgeon.editing.result import EditReport
 from surgeon.editing.run import edit
@@ -103,7 +104,7 @@ def run(
         raise CheckFailed(failed[0], report, made)
     if lock and not dry_run:
         _write_lock(loaded, report)
-    return source if dry_run else made, report
+    return ModelAndReport((source if dry_run else made, report))
 
 
 def rule_settings(recipe: Recipe, step: Rules, **how: Any) -> RewriteSettings:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.display import ModelAndReport
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
@@ -135,7 +136,7 @@ def rewrite_with(source: Source, rules: Rules, settings: RewriteSettings) -> tup
     """The same with all arguments in one value."""
     settings.refuse_misuse(source)
     with paused_collector():
-        return (_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings)
+        return ModelAndReport((_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings))
 
 
 def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
