@@ -2181,7 +2181,7 @@ class Untold(Operators, gs.Variable):
     def __init__(self, what: str) -> None: ...
 
 class Number(Operators, gs.Constant):
-    """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""
+    """A constant that a replacement wrote as a plain number; `like`: the tensor whose dtype it takes at run time."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None: ...
     @property
