@@ -5,10 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from surgeon.errors import SurgeonError
+from surgeon.explaining.folded_numbers import FOLDED, left_out
 from surgeon.explaining.rule_source import RuleSource, TextChange, name_of
 from surgeon.explaining.spelled_words import words_for
 from surgeon.indexing.index import Index
@@ -47,7 +48,7 @@ def with_edits(index: Index, rule: Rule, target: str, acceptance: Acceptance, mi
     if source is None or not roots:
         return miss
 
-    def fires(changes: list[TextChange]) -> bool:
+    def fires(changes: list[TextChange], rule: Rule = rule) -> bool:
         with suppress(SurgeonError, SyntaxError, NameError):  # what makes no rule is no edit to propose
             made = source.function_with(changes)
             patterns = tuple(made if item is function else item for item in rule.patterns)
@@ -55,9 +56,11 @@ def with_edits(index: Index, rule: Rule, target: str, acceptance: Acceptance, mi
             return _fires(index, replace(rule, patterns=patterns, _compiled=known), target, acceptance, roots)
         return False
 
+    folded = [one for one in left_out(source, rule) if fires(one.changes, one.rule)] if miss.kind in FOLDED else []
+    first = (RuleEdit(one.what, source.lines_with([*one.changes, *one.defaults])) for one in folded)
     tried = islice(_candidates(source, miss, roots), TRIALS)
     found = (RuleEdit(what, source.lines_with(changes)) for what, changes in tried if fires(changes))
-    return replace(miss, edits=tuple(islice(found, MOST)))
+    return replace(miss, edits=tuple(islice(chain(first, found), MOST)))
 
 
 def _is_root(node: Node, miss: Mismatch) -> bool:
