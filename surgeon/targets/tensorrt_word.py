@@ -4,7 +4,7 @@ The parser says which nodes it refuses; the tables say why in words of their own
 plugins, which the parser knows where their library is loaded, and for nodes that it would take for others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from surgeon.tensorrt.library import installed
 from surgeon.tensorrt.words import DECIDES, ENDS, FIXED_RANK, NO_IMPORTER, said_of_sizes
 
 if TYPE_CHECKING:
-    from surgeon.tensorrt.asking import Hearing, Objection
+    from surgeon.tensorrt.asking import Hearing, Objection, Range
     from surgeon.tensorrt.served import Dims, Made
 
 # What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
@@ -75,12 +75,28 @@ def examine(asked: Examination) -> None:
             asked.found.add("restriction", spelled(node), reason, at=place_of(node), node=node, stops=False)
     for objection in said.refused:
         told = f"it is not built for the usual sizes ({objection.reason})"
-        asked.found.add("build", "", told, helps=[SIZES], stops=False)
+        helps = _commands(said.sizes) if said.engine else [SIZES]
+        asked.found.add("build", "", told, helps=helps, stops=False)
     title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine else ""
     asked.found.runtime = RuntimeWord(
         title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds, said.end
     )
+
+
+def _commands(sizes: Mapping[str, "Range"]) -> list[str]:
+    """The commands that build a model for the sizes that it took, and that fix them in its file."""
+    given = [
+        f"{name}={best}" if least == largest else f"{name}={least}:{best}:{largest}"
+        for name, (least, best, largest) in sizes.items()
+    ]
+    fixed = [f"{name}={best}" for name, (_, best, _) in sizes.items()]
+    build = command("check", "IN", "--target", "tensorrt", "--build", *_dims(given))
+    return [f"it is built for these: {build}", f"fix them in the file: {command('edit', 'IN', 'OUT', *_dims(fixed))}"]
+
+
+def _dims(given: list[str]) -> list[str]:
+    return [word for one in given for word in ("--dim", one)]
 
 
 def _is_for_tables(complaint: Complaint) -> bool:
