@@ -78,6 +78,7 @@ GROUPS = {
         "length_norm_channels_first",
         "batch_norm",
         "half_norm",
+        "residual_sum",
         "skip_layer_norm",
         "skip_rms_norm",
     ),
