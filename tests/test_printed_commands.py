@@ -179,6 +179,12 @@ CASES = [
         "surgeon upgrade IN OUT --opset 14",
     ),
     Case(
+        "surgeon.checking.check._add_declared",
+        at(18, "(float[2, 4] x, float[4] w) => (float[2, 4] y) { g = Gelu(x) y = RMSNormalization(g, w) }"),
+        CHECK,
+        "surgeon upgrade IN OUT --opset 23",
+    ),
+    Case(
         "surgeon.targets.tensorrt_checks._of_placeholder",
         PLACEHOLDER,
         TRT,

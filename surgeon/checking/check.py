@@ -8,6 +8,7 @@ from typing import Any
 from surgeon.checking.dynamic_dims import check_dynamic_dims
 from surgeon.checking.remedies import add_rules
 from surgeon.checking.sets import add_sets
+from surgeon.commands import upgrade_to
 from surgeon.diagnosis.custom_ops import CustomOps
 from surgeon.diagnosis.data import check_data, without_echoes
 from surgeon.diagnosis.dtypes import InferredDtypes
@@ -25,6 +26,7 @@ from surgeon.indexing.index import Index
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import require_run_time
 from surgeon.ops.torch_names import lost
+from surgeon.opsets.lossless import newest_opset
 from surgeon.plugins import without_plugins
 from surgeon.rewriting.rewrite import paused_collector
 from surgeon.rewriting.runnable import provider_of
@@ -34,6 +36,7 @@ from surgeon.target import names, target_of, targets
 from surgeon.targets import support
 from surgeon.targets.examination import Examination, RuntimeRequest
 from surgeon.targets.target import Target
+from surgeon.upgrading.declared import declaration
 
 
 def check(
@@ -190,7 +193,19 @@ def _findings(
         known = [found for found, _ in uncured]
         uncured += [(found, []) for found in findings if CONSTANT in found.helps and found not in known]
         add_sets(uncured, index, model, target, provider)
+        _add_declared(findings, index)
     return findings
+
+
+def _add_declared(findings: Findings, index: Index) -> None:
+    """Put what declares the opset of the nodes before what else helps, where the model declares another."""
+    newer = [found for found in findings if found.kind == "opset"]
+    try:
+        opset = declaration(index, newest_opset())[0] if newer else 0
+    except GraphError:  # no opset fits all nodes
+        return
+    for found in newer if opset else ():
+        found.helps.insert(0, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
 
 
 def _check_opset(target: Target, index: Index, found: Diagnostics) -> None:

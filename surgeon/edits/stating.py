@@ -203,4 +203,5 @@ class RaiseOpset(Edit):
         draft.claim.by_structure = False
         draft.changed()
         said = [f"ai.onnx is at opset {done.opset[1]}, from {done.opset[0]}"]
+        said += [done.declared] if done.declared else []
         return [*said, *(f"{count:,} times {sentence}" for sentence, count in done.edited.items())]

@@ -178,6 +178,8 @@ def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:
     yield "opset", f"{done.opset[0]} -> {done.opset[1]}"
     if done.ir_version[0] != done.ir_version[1]:
         yield "IR", f"{done.ir_version[0]} -> {done.ir_version[1]}"
+    if done.declared:
+        yield "declared", done.declared
     if done.newer:
         yield "newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items()))
     for place, (told, count) in enumerate(done.edited.items()):

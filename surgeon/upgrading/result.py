@@ -13,6 +13,7 @@ class Upgrade:
 
     opset, ir_version: (before, after).  newer: nodes by op that now follow a newer version of it.  edited: sentences
     on nodes that had to change, with their numbers.  functions: local functions whose own import was raised.
+    declared: what was wrong with the opset that the model declared, a clause; "" where nothing was.
     refused: why ONNX Runtime loads neither the source nor the result, "" where it loads the source.
     """
 
@@ -26,6 +27,7 @@ class Upgrade:
     check: CheckResult | None = None
     seconds: float = 0.0
     refused: str = ""
+    declared: str = ""
 
     @property
     def outcome(self) -> str:
@@ -36,4 +38,4 @@ class Upgrade:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the upgrade as JSON can hold it."""
-        return as_json(self, "opset ir_version outcome newer edited functions check seconds refused")
+        return as_json(self, "opset ir_version outcome newer edited functions check seconds refused declared")

@@ -31,6 +31,7 @@ from surgeon.opsets.change import Array, Change
 from surgeon.opsets.lossless import ir_version_for, judge, newest_opset
 from surgeon.running.kernels import CPU, Kernels
 from surgeon.shapes.indexed import shapes_of
+from surgeon.upgrading.declared import declaration, declare, local_functions
 from surgeon.upgrading.result import Upgrade
 
 UpgradeCheck: TypeAlias = Literal["model", "none"]
@@ -128,6 +129,12 @@ def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
     ir_version = max(index.ir_version, ir_version_for(opset)) if opset > old else index.ir_version
     done = Upgrade(source, "", (old, opset), (index.ir_version, ir_version))
     if opset > old:
+        meant, done.declared = declaration(index, opset)
+        if meant:
+            declare(draft.skeleton, meant)
+            draft.skeleton.ir_version = ir_version
+            index = Index(draft)
+    if opset > (index.main.opset or 0):
         judged = _Judgement(index, opset, done)
         if judged.is_blocked:
             earlier = (number for number in range(opset - 1, old, -1) if not _Judgement(index, number).is_blocked)
@@ -157,10 +164,7 @@ class _Judgement:
 
     def _judge(self) -> None:
         """Look at every node."""
-        local = {
-            (item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name)
-            for item in self.index.model.skeleton.functions
-        }
+        local = local_functions(self.index)
         for scope in self.index.scopes:
             if scope.function is None:
                 for node in _own(scope, local):
