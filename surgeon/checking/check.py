@@ -198,14 +198,15 @@ def _findings(
 
 
 def _add_declared(findings: Findings, index: Index) -> None:
-    """Put what declares the opset of the nodes before what else helps, where the model declares another."""
+    """Put what declares the opset of the nodes behind the rules that help, where the model declares another."""
     newer = [found for found in findings if found.kind == "opset"]
     try:
         opset = declaration(index, newest_opset())[0] if newer else 0
     except GraphError:  # no opset fits all nodes
         return
     for found in newer if opset else ():
-        found.helps.insert(0, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
+        rules = sum(text.startswith("rule ") for text in found.helps)
+        found.helps.insert(rules, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
 
 
 def _check_opset(target: Target, index: Index, found: Diagnostics) -> None:

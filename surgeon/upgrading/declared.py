@@ -9,7 +9,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node
 from surgeon.listing import first_of
 from surgeon.ops.node_check import check_node
-from surgeon.ops.schemas import schema
+from surgeon.ops.schemas import history, schema
 from surgeon.opsets.lossless import judge
 from surgeon.shapes.indexed import shapes_of
 
@@ -27,7 +27,7 @@ def declaration(index: Index, newest: int) -> tuple[int, str]:
 
     newest: the opset that is asked for, beyond which none is looked at; the oldest that fits is taken.
 
-    Raises GraphError where nodes are not of the declared opset and none up to the newest fits all, or where a node that
+    Raises GraphError where the declared opset lacks an op and none up to the newest fits all, or where a node that
     fits both opsets means something else in each.
     """
     old, local = index.main.opset or 0, local_functions(index)
@@ -42,6 +42,8 @@ def declaration(index: Index, newest: int) -> tuple[int, str]:
         return 0, ""
     told = f"the model declares opset {old}, of which {_named(strange)} {'is' if len(strange) == 1 else 'are'} not"
     found = next((opset for opset in range(old + 1, newest + 1) if all(_fits(node, opset) for node in nodes)), 0)
+    if not found and not any(schema("", node.op, old) is None and history("", node.op) for node in strange):
+        return 0, ""  # they are wrong at any opset, and what an upgrade makes of each is judged by itself
     if not found:
         left = [node for node in nodes if not _fits(node, newest)]
         raise GraphError(f"{told[0].upper()}{told[1:]}, and no opset up to {newest} fits all nodes: {_named(left)}.")
@@ -65,7 +67,8 @@ def declare(skeleton: onnx.ModelProto, opset: int) -> None:
 
 def _fits(node: Node, opset: int) -> bool:
     """Whether a node is of an opset as far as its op, its attributes and the numbers of its tensors tell."""
-    return schema("", node.op, opset) is not None and not check_node(node.proto, opset, lambda _: None)
+    version = schema("", node.op, opset)
+    return version is not None and (version.deprecated or not check_node(node.proto, opset, lambda _: None))
 
 
 def _named(nodes: Sequence[Node]) -> str:
