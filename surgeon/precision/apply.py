@@ -2,13 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper
 
 from surgeon.editing.draft import ModelDraft, names_in
-from surgeon.file.payloads import KEY
 from surgeon.file.recasting import Recast, recast
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import Node, Scope
@@ -16,11 +15,11 @@ from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES, follows_input
 from surgeon.ops.walking import graphs_below, graphs_of, imports_of
 from surgeon.precision.plan import DtypePlan
+from surgeon.precision.stored import FILL, as_tensor, held, lies_in_file, set_values, zero
 from surgeon.precision.wiring import STORED, Key, Typed
 from surgeon.running.casting import halving
 
 _OPSET = 13  # of ai.onnx, for the Casts of a model that has no op of it; every runtime of today reads it
-_NOTES = ("name", "doc_string", "metadata_props")  # of a TensorProto (onnx.proto); all else are its numbers
 _TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes is stored in both
 
 
@@ -51,6 +50,7 @@ class Writer:
         self._dtypes: dict[Key, int] = {}
         self._names: dict[tuple[Scope, str, bool], str] = {}
         self._behind: dict[Scope, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
+        self._gone: set[Node] = set()
         self._taken = _taken(self.draft)
 
     def write(self) -> None:
@@ -70,7 +70,7 @@ class Writer:
             wire = self.plan.wiring.wires[key]
             tensor = held(wire)
             if tensor is not None:
-                _set(tensor, self._saturated(wire, self.draft.value(tensor)))
+                set_values(tensor, self._saturated(wire, self.draft.value(tensor)))
         self.draft.changed()
 
     @property
@@ -91,6 +91,10 @@ class Writer:
         """Name a tensor in each dtype that it is wanted in.  other: whether the second is the new one; None for one."""
         is_new = self.plan.made_new(wire)
         made = wire.name
+        source = self.plan.wiring.sources.get((wire.home, wire.name))
+        if source is not None:
+            self._settle_widened(wire, source)
+            return
         if wire.maker == STORED:
             if is_new and self.rounded and self._is_rounded_late(wire):
                 made = self._rounded_late(wire)
@@ -118,13 +122,25 @@ class Writer:
             self._dtypes[wire.home, name] = self._of(other)
             self._cast(wire.home, slot, made, name, other)
 
+    def _settle_widened(self, wire: Typed, source: str) -> None:
+        """Have readers in the new dtype read what the model stores in it, and leave out the Cast if none is left."""
+        assert wire.node is not None
+        home = wire.home.home(source)
+        assert home is not None
+        self._names[wire.home, wire.name, False] = wire.name
+        self._dtypes[wire.home, wire.name] = self.old
+        self._names[wire.home, wire.name, True] = wire.name if self.rounded else source
+        self._dtypes[home, source] = self.new
+        if self.plan.made_new(wire) and not self.rounded:
+            self._gone.add(wire.node)
+
     def _is_rounded_late(self, wire: Typed) -> bool:
         """Whether a stored tensor is left in its file and rounded as the model runs.
 
         Of float16 the converted model itself runs, with its own weights; of bfloat16 nothing else shows what is lost.
         """
         tensor = held(wire)
-        return tensor is not None and self.new == TensorProto.BFLOAT16 and _lies_in_file(tensor)
+        return tensor is not None and self.new == TensorProto.BFLOAT16 and lies_in_file(tensor)
 
     def _rounded_late(self, wire: Typed) -> str:
         """Round a stored tensor by two Casts; what they make."""
@@ -215,7 +231,7 @@ class Writer:
         """Have a stored tensor be of the new dtype, or rounded to it."""
         tensor = held(wire) if tensor is None else tensor
         assert tensor is not None
-        if _lies_in_file(tensor):
+        if lies_in_file(tensor):
             if not self.rounded:
                 self._recast(wire, tensor)
             return
@@ -223,9 +239,9 @@ class Writer:
         made = self._saturated(wire, values)
         if self.rounded:
             rounded = recast(made, self.new, self.saturate).astype(values.dtype)
-            _set(tensor, rounded)
+            set_values(tensor, rounded)
             return
-        _set(tensor, made)
+        set_values(tensor, made)
         self._recast(wire, tensor)
 
     def _recast(self, wire: Typed, tensor: TensorProto) -> None:
@@ -262,7 +278,7 @@ class Writer:
         """Have nodes whose attributes say a dtype say the new one, or the old one beside what is new now."""
         for node, ports in self.plan.wiring.ports.items():
             told = DTYPE_ATTRIBUTES.get(node.op)
-            if told is None or not ports.makes:
+            if told is None or not ports.makes or (node.scope, node.outputs[0]) in self.plan.wiring.sources:
                 continue
             proto, key = node.proto, told[0]
             item = node.attribute(key)
@@ -270,7 +286,7 @@ class Writer:
                 if told[1] is None and item is None and self._reads_new(node) and not follows_input(node.op):
                     proto.attribute.append(helper.make_attribute(key, self.plan.wiring.change.old))
             elif key == FILL:
-                self._retype_fill(node, as_tensor(proto) if item is not None else _zero(proto, key))
+                self._retype_fill(node, as_tensor(proto) if item is not None else zero(proto, key))
             elif self.rounded:
                 continue
             elif item is not None and item.i:
@@ -287,7 +303,7 @@ class Writer:
     def _retype_fill(self, node: Node, tensor: TensorProto) -> None:
         """Have what a node fills its output with be of the new dtype, or rounded to it."""
         wire = self.plan.wiring.wires[node.scope, node.outputs[0]]
-        _set(tensor, self._saturated(wire, self.draft.value(tensor)))
+        set_values(tensor, self._saturated(wire, self.draft.value(tensor)))
         if not self.rounded:
             self.draft.recast(tensor, self.new, saturate=True)
 
@@ -312,75 +328,24 @@ class Writer:
             self.draft.skeleton.opset_import.add(domain="", version=imported)
         main = self.plan.wiring.index.main
         self.slots = list(range(len(self.draft.graph.node)))
-        inner_first = sorted(self._behind.items(), key=lambda item: len(item[0].address), reverse=True)
-        for scope, behind in inner_first:
-            proto: Any = scope.proto
+        gone = {(node.scope, node.slot) for node in self._gone}
+        changed = {*self._behind, *(scope for scope, _ in gone)}
+        for scope in sorted(changed, key=lambda scope: len(scope.address), reverse=True):  # inner ones first
+            proto, behind = cast(Any, scope.proto), self._behind[scope]
             nodes = [*behind.get(-1, ())]
+            slots: list[int | None] = [None for _ in nodes]
             for slot, node in enumerate(proto.node):
                 copy = NodeProto()
                 copy.CopyFrom(node)
-                nodes += [copy, *behind.get(slot, ())]
+                more = ([] if (scope, slot) in gone else [copy]), behind.get(slot, [])
+                nodes += [*more[0], *more[1]]
+                slots += [*(slot for _ in more[0]), *(None for _ in more[1])]
             if scope is main:
-                self.slots = [None for _ in behind.get(-1, ())]
-                for slot in range(len(proto.node)):
-                    self.slots += [slot, *(None for _ in behind.get(slot, ()))]
+                self.slots = slots
             del proto.node[:]
             proto.node.extend(nodes)
             if scope.is_function and not any(item.domain in ("", "ai.onnx") for item in proto.opset_import):
                 proto.opset_import.add(domain="", version=imported)
-
-
-FILL = "value"
-"""The attribute that holds what a node fills its output with."""
-_STATED = {
-    "value_float": np.float32,
-    "value_floats": np.float32,
-    "value_int": np.int64,
-    "value_ints": np.int64,
-}
-
-
-def _lies_in_file(tensor: TensorProto) -> bool:
-    """Whether the data of a tensor are not in the skeleton."""
-    return tensor.data_location == TensorProto.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data)
-
-
-def held(wire: Typed) -> TensorProto | None:
-    """The tensor that a wire is stored as, or filled with; None for any other."""
-    tensor = wire.home.initializers.get(wire.name)
-    if tensor is not None or wire.node is None:
-        return tensor
-    is_filled = DTYPE_ATTRIBUTES.get(wire.node.op, ("",))[0] == FILL and wire.node.attribute(FILL) is not None
-    return as_tensor(wire.node.proto) if wire.maker == STORED or is_filled else None
-
-
-def as_tensor(node: NodeProto) -> TensorProto:
-    """The tensor of a node that states a value, which is written as one where it is a number or several."""
-    tensor: TensorProto
-    for item in node.attribute:
-        if item.name == "value":
-            tensor = item.t
-            return tensor
-        if item.name in _STATED:
-            values = np.asarray(helper.get_attribute_value(item), _STATED[item.name])
-            item.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
-            tensor = item.t
-            return tensor
-    raise ValueError(f"{node.op_type} states no number")
-
-
-def _zero(node: NodeProto, key: str) -> TensorProto:
-    node.attribute.append(helper.make_attribute(key, numpy_helper.from_array(np.zeros(1, np.float32))))
-    tensor: TensorProto = node.attribute[-1].t
-    return tensor
-
-
-def _set(tensor: TensorProto, values: Any) -> None:
-    """Give a tensor other numbers; its notes stay, and fields that onnx does not know."""
-    for field, _ in tensor.ListFields():
-        if field.name not in _NOTES:
-            tensor.ClearField(field.name)
-    tensor.MergeFrom(numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), tensor.name))
 
 
 def _taken(draft: ModelDraft) -> set[str]:

@@ -36,12 +36,12 @@ class OutputComparison:
         *,
         decides: bool,
     ) -> None:
-        self._builder, self._trying, self._report, self._keeping = builder, trying, report, keeping
+        self._builder, self.trying, self._report, self._keeping = builder, trying, report, keeping
         self._ranges, self._decides = ranges, decides
 
     def holds(self, built: Built, made: Written) -> bool:
         """Compare, and note in the report what came of it; False where more is to be kept now."""
-        report, trying = self._report, self._trying
+        report, trying = self._report, self.trying
         report.runs = len(trying.wanted)
         if trying.why:
             report.error, report.reason = None, trying.why
@@ -99,7 +99,7 @@ class OutputComparison:
 
     def _tell_emptiness(self) -> None:
         """Say where the outputs could not have shown a difference; of what none of them shows nothing is proved."""
-        empty, all_are = self._trying.telling_nothing(self._report.max_error)
+        empty, all_are = self.trying.telling_nothing(self._report.max_error)
         if all_are:
             self._report.error, self._report.reason = None, told_empty(empty, all_are=True)
         elif empty:
@@ -111,12 +111,12 @@ class OutputComparison:
         kinds = stretches.kinds()
         parts = [max(kind, key=lambda part: part.most) for kind in kinds]
         try:
-            held = self._trying.inner(stretches.needs(parts))
+            held = self.trying.inner(stretches.needs(parts))
         except (SessionError, ModelFileError) as refused:  # the whole runs, but not with inner tensors as outputs
             held = {}
             line = refused.line if isinstance(refused, SessionError) else str(refused)
             self._report.say(f"stretches are not run by themselves: {line.rstrip('.')}")
-        proofs = stretches.proofs(parts, made, held, self._trying.options)
+        proofs = stretches.proofs(parts, made, held, self.trying.options)
         self._report.stretches = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
         every = zip(kinds, parts, proofs, strict=True)
         failed = [(kind, run, proof) for kind, run, proof in every if proof.outcome == "failed"]
@@ -158,13 +158,13 @@ class OutputComparison:
             if rounded is not None:
                 found.append(rounded)
                 self._count()
-                ran = f"{self._trying.oracle} {at_nodes}"
+                ran = f"{self.trying.oracle} {at_nodes}"
         try:
-            moved = self._trying.error(made)
-            ran = f"{self._trying.oracle} and {at_nodes}" if ran else self._trying.oracle
+            moved = self.trying.error(made)
+            ran = f"{self.trying.oracle} and {at_nodes}" if ran else self.trying.oracle
             if built.writer.fills and moved > report.max_error:
                 with self._builder.made(self._builder.build(keeping, only_fills=True)) as beside:
-                    own = self._trying.error(made, beside)
+                    own = self.trying.error(made, beside)
                 if own <= report.max_error:
                     moved = own
                     report.say("rows that a mask hides whole answer otherwise where sums are not of half precision")
@@ -181,14 +181,14 @@ class OutputComparison:
 
     def _count(self) -> None:
         """Note of the model that was tried last how many elements of outputs that are no floats are others."""
-        for name, part in self._trying.others.items():
+        for name, part in self.trying.others.items():
             self._report.others[name] = max(part, self._report.others.get(name, 0.0))
 
     def _rounded(self, keeping: Keeping) -> float | None:
         """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
         try:
             with self._builder.made(self._builder.build(keeping, rounded=True)) as shown:
-                return self._trying.error(shown, is_new=False)
+                return self.trying.error(shown, is_new=False)
         except SessionError as refused:
             self._report.reason = self._report.reason or refused.line
             return None

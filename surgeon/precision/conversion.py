@@ -74,6 +74,7 @@ class Conversion:
         self._keeping = Keeping()
         self._looked_at: dict[Tensor, Seen] = {}
         self._clamped: list[str] = []
+        self._invalid = ""  # why ONNX Runtime does not load the original
 
     def go(self, original: Written) -> Any:
         """Convert it."""
@@ -102,6 +103,7 @@ class Conversion:
                 self._keeping.keep(place, "kernel", reason)
             trying = Trying(original, model.skeleton, self._change, settings.options, io=settings.io)
             ranges = trying.run(_measured(wiring) if settings.decides else ()) if settings.check else {}
+            self._invalid = trying.invalid if settings.check else next(iter(mistypings(model)), "")
             builder.is_stale = trying.is_stale
             if builder.is_stale:
                 self._report.say("what the file states of inner shapes is not what they are, and is left out")
@@ -123,6 +125,7 @@ class Conversion:
             built = builder.build(self._keeping)
             self._tell(model, built)
             if self._report.outcome == "unchanged" and not self._report.converted:
+                self._require_valid()
                 return self._unchanged(model)
             try:
                 made = self._finish(model, builder, built)
@@ -153,6 +156,13 @@ class Conversion:
         self._report.written = True
         return settings.output
 
+    def _require_valid(self) -> None:
+        """Raises GraphError where the original is invalid, and so is what is to be written."""
+        if self._invalid:
+            why = f"ONNX Runtime does not load it ({self._invalid.rstrip('.')})"
+            raise GraphError(f"The model is invalid before the conversion: {why}; nothing was written. "
+                             "surgeon check says what is wrong, and where.")
+
     def _unchanged(self, model: Model) -> Any:
         settings = self._settings
         if settings.output is not None and not settings.dry_run:
@@ -175,6 +185,10 @@ class Conversion:
         if complaint is not None:
             raise GraphError(f"The converted model would be invalid ({complaint.rstrip('.')}); nothing was written.")
         report, settings = self._report, self._settings
+        if self._invalid and settings.check:
+            if not self._comparison.trying.loads(made):
+                self._require_valid()
+            report.say("ONNX Runtime loads the result, and does not load the original")
         if settings.check and not self._comparison.holds(built, made):
             raise _Again
         asked = settings.provider or (ANY_PROVIDER if self._change.new == onnx.TensorProto.BFLOAT16 else None)

@@ -15,7 +15,7 @@ from surgeon.indexing.scope import Node
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import BOUNDING
 from surgeon.ops.records import record
-from surgeon.precision.apply import held
+from surgeon.precision.stored import held
 from surgeon.precision.wiring import Key, Typed, Use, Wiring
 
 SMALL = 1024  # elements up to which stored values are looked at before anything is written

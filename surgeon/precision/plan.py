@@ -59,7 +59,8 @@ class DtypePlan:
     def changed(self) -> list[Node]:
         """The nodes that are of the new dtype."""
         items, ports = self.wiring.items, self.wiring.ports
-        return [node for node, item in items.items() if self.is_new(item) and (ports[node].takes or ports[node].makes)]
+        new = (node for node, item in items.items() if self.is_new(item) and (ports[node].takes or ports[node].makes))
+        return [node for node in new if not (node.outputs and (node.scope, node.outputs[0]) in self.wiring.sources)]
 
 
 def planned(

@@ -37,7 +37,8 @@ _LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
 class Trying:
     """The original, run once on each set of inputs.
 
-    why: one sentence on why nothing can be run, else empty.  oracle: what ran the model that was tried last.
+    why: one sentence on why nothing can be run, else empty.  invalid: what ONNX Runtime says of an original that it
+    does not load although it has all kernels.  oracle: what ran the model that was tried last.
     others: of outputs that hold no floats, the part of their elements that were others there.  is_stale: whether what
     the file states of inner shapes is not what they are.
     """
@@ -56,7 +57,7 @@ class Trying:
         self._lengths = {f"len({value.name})" for value in skeleton.graph.output}  # of sequences, which are no outputs
         self.wanted: list[tuple[Arrays, Arrays]] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
-        self.oracle, self.is_stale = "", False
+        self.oracle, self.is_stale, self.invalid = "", False, ""
         self.others: dict[str, float] = {}
         self._sets: Sequence[Arrays] = ()
         self.options = options
@@ -91,6 +92,7 @@ class Trying:
                 return self.run(of_main if len(of_main) < len(tensors) else ())
             line = refused.line if isinstance(refused, SessionError) else str(refused)
             self.why = f"ONNX Runtime does not load the original: {line}"
+            self.invalid = line if isinstance(refused, SessionError) and not refused.missing else ""
         if self.wanted:
             self.why = ""
         elif not self.why:
@@ -195,6 +197,14 @@ class Trying:
             lambda name, array: self._nearness.allowed(name, array, most),
             has_inputs=any(feeds for feeds, _ in self.wanted),
         )
+
+    def loads(self, made: Written) -> bool:
+        """Whether ONNX Runtime loads another model."""
+        try:
+            with self._away.open(made):
+                return True
+        except SessionError:
+            return False
 
     def own_error(self) -> float:
         """How far the original's outputs lie from its own of another run: what is random moves them."""

@@ -13,6 +13,7 @@ from onnx import TensorProto
 from surgeon.editing.draft import ModelDraft
 from surgeon.file.model import Address
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.dtypes_told import CASTING
 from surgeon.ops.node_check import learn_dtypes
 from surgeon.ops.records import record
 from surgeon.precision.choices import HALVES, Ports, Retyping, has_telling_schema, ports_of
@@ -54,8 +55,8 @@ class Wiring:
     """All tensors of the old dtype.
 
     wires: by the scope that makes a tensor, and its name.  ports, items: of nodes.  wanted: items for which the new
-    dtype is worth a Cast.  pinned: why items keep the old one.  told: dtypes that copies before this one told; it adds
-    its own.
+    dtype is worth a Cast.  pinned: why items keep the old one.  sources: of tensors that a Cast makes of constants of
+    the new dtype, those constants.  told: dtypes that copies before this one told; it adds its own.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Wiring:
         self.count = 2
         self.wanted: set[int] = set()
         self.pinned: dict[int, str] = {}
+        self.sources: dict[Key, str] = {}
         self._io = SOURCE if io == "keep" else SINK
         self._dtypes: dict[Key, int | None] = {}
         self._ports: dict[Hashable, Ports] = {}  # by what tells those of most nodes
@@ -163,11 +165,22 @@ class Wiring:
             self.pinned[item] = ports.pinned
         elif ports.wants:
             self.wanted.add(item)
-        is_stored = node.op == "Constant" and not ports.pinned
+        is_stored = (node.op == "Constant" and not ports.pinned) or self._is_widened(scope, node, ports)
         for place in ports.makes:
             self._make(scope, node.outputs[place], STORED if is_stored else item, node)
         for place in ports.fixed:
             self._make(scope, node.outputs[place], SOURCE, node)
+
+    def _is_widened(self, scope: Scope, node: Node, ports: Ports) -> bool:
+        """Whether a node is a Cast of a constant of the new dtype, as files have that store weights so; noted then."""
+        if node.op != CASTING or not ports.makes or self.dtype(scope, node.inputs[0]) != self.change.new:
+            return False
+        given, made = node.inputs[0], node.outputs[0]
+        is_end = scope is self.index.main and any(value.name == made for value in scope.proto.output)
+        if is_end or not self.change.narrows or not self.index.constants.is_constant(scope, given):
+            return False
+        self.sources[scope, made] = given
+        return True
 
     def _ports_of(self, scope: Scope, node: Node, *, is_call: bool) -> Ports:
         """The ports of a node: the same for all of one op, version and dtypes, but where attributes tell more."""
@@ -209,14 +222,18 @@ class Wiring:
             wire.uses.append(use)
 
     def _find_islands(self) -> None:
-        """Pin what a model that is partly of half precision already computes in the old dtype by Casts of its own."""
+        """Pin what a model that is partly of half precision already computes in the old dtype by Casts of its own.
+
+        A Cast of a constant says how a weight is stored, and nothing of how it is to be computed with.
+        """
         if self.change.new not in HALVES or self.change.old != TensorProto.FLOAT:
             return
         lifted: set[Key] = set()
         for node in self.nodes():
             scope, ports = node.scope, self.ports[node]
             homes = [(home, name) for name in node.inputs if name and (home := scope.home(name)) is not None]
-            is_up = node.op == "Cast" and any(self.dtype(*home) in HALVES for home in homes)
+            fixed = self.index.constants.is_constant
+            is_up = node.op == CASTING and any(self.dtype(*home) in HALVES and not fixed(*home) for home in homes)
             if (is_up or any(home in lifted for home in homes)) and (ports.makes or ports.takes):
                 self.pinned.setdefault(self.items[node], "a Cast of the model's own has it in float32")
                 lifted.update((scope, node.outputs[place]) for place in (*ports.makes, *ports.fixed))
