@@ -46,7 +46,8 @@ def compare(
         seed: of the inputs that are made.
         custom_ops: libraries that ONNX Runtime registers, and Python files (`.py`) of implementations; these, and what
             is registered (see `implements`), run what ONNX Runtime has no kernel for.
-        rtol: in place of that by dtype: an element may differ by atol + rtol * the output's scale.
+        rtol: in place of that by dtype: an element may differ by atol + rtol * the output's scale.  Where either model
+            computes in half precision, that of half precision holds otherwise.
         atol: in place of that by dtype.
         layers: compare inner tensors of the same name too, and name the first that leaves tolerance.
         run_time: seconds of processor time that one run of a model may take.
@@ -67,8 +68,10 @@ def compare(
         >>> surgeon.compare(model, model).outcome.value
         'proved'
     """
-    from surgeon.models.model_check import ModelCheck  # not at the top: `import surgeon` is to be light
+    from surgeon.models.halves import half_of  # not at the top: `import surgeon` is to be light
+    from surgeon.models.model_check import ModelCheck
     from surgeon.tensorrt.running import require_engines
+    from surgeon.verdicts.compare import tolerance
 
     started = time.perf_counter()
     options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, listed(inputs), layers, run_time=run_time)
@@ -94,12 +97,20 @@ def compare(
             other="the other model",
             ordered=False,
             runs_other=engines,
+            against=against.skeleton,
         )
+        by_side = {"the original": half_of(opened.skeleton), "the other model": half_of(against.skeleton)}
     result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:
         sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
         note = f"Compared at {sizes} alone, which the other model fixes."
         result = replace(result, reason=f"{result.reason} {note}".strip())
+    halves = {side: half for side, half in by_side.items() if half}
+    if halves and rtol is None and atol is None:
+        half, sides = max(halves.values(), key=tolerance), list(halves)
+        who = "Both models compute" if sides[1:] else f"{sides[0][0].upper()}{sides[0][1:]} computes"
+        note = f"{who} in half precision: the tolerance is that of {half}."
+        result = replace(result, reason=f"{result.reason} {note}".strip(), half=half)
     return replace(result, seconds=time.perf_counter() - started)
 
 

@@ -119,7 +119,7 @@ def test_a_dimension_that_the_other_model_fixes() -> None:
 def test_a_difference_in_what_is_answered() -> None:
     """Dtype and shape of outputs are those of the answers."""
     cast = read("g (float[b, 3] x) => (double[b, 3] y) { r = Relu(x) y = Cast<to = 11>(r) }")
-    assert compare(read(ONE), cast).reason == "Output 'y' is float64 where the original's is float32."
+    assert compare(read(ONE), cast).reason == "Output 'y' is float64 where the original's is float32 on usual inputs."
 
 
 def test_several_dynamic_axes_and_integers(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_several_dynamic_axes_and_integers(tmp_path: Path) -> None:
     assert compare(right, right).outcome is Outcome.PROVED
     result = compare(right, wrong)
     assert result.outcome is Outcome.FAILED
-    assert result.reason == "Output 'y' has shape [2, 5] where the original's is [5, 2]."
+    assert result.reason == "Output 'y' has shape [2, 5] where the original's is [5, 2] on usual inputs."
 
 
 NUMBERS = {"zero": 0, "one": 1, "first": [0], "axis": [1], "last": [64]}

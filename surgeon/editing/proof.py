@@ -21,7 +21,8 @@ from surgeon.inputs.user_inputs import InputSet, read_inputs
 from surgeon.models.exposing import exposing, made_in
 from surgeon.models.model_check import Verdict, concluded, told_oracle, tolerances
 from surgeon.models.options import CheckOptions
-from surgeon.models.trials import Trial, Trials
+from surgeon.models.trial import Trial
+from surgeon.models.trials import Trials
 from surgeon.ops.walking import holds_half
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError

@@ -15,7 +15,7 @@ from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
 from surgeon.models.exposing import exposing, fetch, made_in
 from surgeon.models.noise import measure
-from surgeon.models.trials import Trial
+from surgeon.models.trial import Trial
 from surgeon.running.away import Away
 from surgeon.verdicts.compare import Comparison, compare, where_finite
 from surgeon.verdicts.judge import ALLOWANCE

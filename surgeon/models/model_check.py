@@ -16,11 +16,13 @@ from surgeon.inputs.dims import told_sizes, wanted_inputs
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.listing import first_of
 from surgeon.models.apart import BEYOND_ORIGINAL
-from surgeon.models.halves import computes_in_half
+from surgeon.models.halves import half_of
+from surgeon.models.hidden_rows import HIDDEN
 from surgeon.models.layers import compare_layers
 from surgeon.models.noise import CEILING
 from surgeon.models.options import CheckOptions, options_of, require_options
-from surgeon.models.trials import Trial, Trials
+from surgeon.models.trial import Trial
+from surgeon.models.trials import Trials
 from surgeon.ops.records import random_among
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
@@ -57,6 +59,8 @@ class Verdict:
     made: list[tuple[Trial, Comparison]] = field(default_factory=list)
     dropped: set[int] = field(default_factory=set)  # id() of the trials that tell nothing
     apart: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)  # no failures
+    hidden: list[tuple[Trial, Comparison, Comparison, bool]] = field(default_factory=list)  # see `_note_hidden`
+    failed_on: tuple[str, ...] = ()  # of what kinds the inputs are on which they differ, the worst first
     left_out: str = ""
 
     def __post_init__(self) -> None:
@@ -110,6 +114,8 @@ class Verdict:
                 continue
             other = where_finite(array, answer[name]) if trial.wide else answer[name]
             found = compare(name, array, other, self.rtol, self.atol, by_parts=True)
+            if not found.error.ok and not trial.apart:
+                self._note_hidden(trial, name, array, other, found)
             if not trial.apart:
                 self.made.append((trial, found))
                 count = finite_beside(array, answer[name]) if trial.wide else 0
@@ -119,6 +125,26 @@ class Verdict:
                     self.apart.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
             elif not found.error.ok:
                 self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.why}"))
+
+    def _note_hidden(self, trial: Trial, name: str, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
+        """Note a failure that is none without rows of which a mask hides all."""
+        for shown, causal in self.trials.rows.without(trial.feeds, array, other):
+            rest = compare(name, array, shown, self.rtol, self.atol, by_parts=True)
+            if rest.error.ok:
+                self.hidden.append((trial, found, rest, causal))
+                return
+
+    def _excuse_hidden(self) -> None:
+        """Tell failures apart that are in hidden rows only."""
+        causal: dict[int, bool] = {}
+        for trial, found, rest, needs_causal in self.hidden:
+            if needs_causal and not causal.setdefault(id(trial), self.trials.rows.is_causal(trial.feeds)):
+                continue
+            place = next(place for place, (_, made) in enumerate(self.made) if made is found)
+            self.made[place] = (trial, rest)
+            told = f"output '{found.error.name}' {found.why}"
+            self.apart.setdefault(HIDDEN, []).append((trial, found.error, told))
+        self.hidden.clear()
 
     def differing(self) -> dict[str, str]:
         """Why the two differ on inputs of which that is told apart, by the words for these; roundings explain none."""
@@ -134,6 +160,7 @@ class Verdict:
 
     def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason."""
+        self._excuse_hidden()
         failure = self._on_failure() if self._failed() else None
         if failure is not None and failure[0] is Outcome.FAILED:
             return failure
@@ -183,9 +210,10 @@ class Verdict:
         for trial in chaotic.values():
             self._drop(trial)
         if real:
-            trial, worst = max(real, key=lambda pair: pair[1].error.severity)
-            where = f" on the inputs of {trial.source}" if trial.source else ""
-            return Outcome.FAILED, f"Output '{worst.error.name}' {worst.why}{where}."
+            real.sort(key=lambda pair: -pair[1].error.severity)
+            self.failed_on = tuple(dict.fromkeys(trial.told for trial, _ in real))
+            worst = real[0][1]
+            return Outcome.FAILED, f"Output '{worst.error.name}' {worst.why} on {self.failed_on[0]}."
         return (Outcome.UNPROVED, blurred) if blurred else None
 
     def _on_success(self) -> tuple[Outcome, str]:
@@ -221,10 +249,13 @@ def told_oracle(first: str, second: str) -> str:
     return first if second in ("", first) else f"{second}, the original under {first}"
 
 
-def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:
-    """The tolerances that options ask for; what is computed in float16 has its digits, also where it is cast up."""
+def tolerances(
+    original: ModelProto, options: CheckOptions, other: ModelProto | None = None
+) -> tuple[float | None, float | None]:
+    """The tolerances that options ask for; what is computed in half has its digits, also where it is cast up."""
     asked = options.rtol, options.atol
-    return tolerance("float16", *asked) if computes_in_half(original) else asked
+    halves = [half for model in (original, other) if model is not None and (half := half_of(model))]
+    return tolerance(max(halves, key=lambda half: tolerance(half)), *asked) if halves else asked
 
 
 def concluded(
@@ -245,6 +276,7 @@ def concluded(
         kinds=tuple(dict.fromkeys(trial.words or trial.kind.words for trial in made)),
         sizes=tuple(dict.fromkeys(told for trial in made if (told := told_sizes(trial.sizes)))),
         differs_on=tuple(verdict.differing()) if outcome is not Outcome.FAILED else (),
+        failed_on=verdict.failed_on,
     )
 
 
@@ -266,7 +298,8 @@ class ModelCheck:
 
     `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
     original's order; inputs never do, for they are given by name.  `runs_other` opens these models, where that is not
-    what opens the original.
+    what opens the original.  `against` is one of them without its payloads, where that may compute in half precision
+    and the original does not: the tolerance is that of half precision then.
 
     Raises UsageError for options that mean nothing, when `dims` names a dimension that no input has, and for
     `inputs` that do not fit the model.
@@ -281,13 +314,14 @@ class ModelCheck:
         other: str = "the rewritten model",
         ordered: bool = True,
         runs_other: Opens | None = None,
+        against: ModelProto | None = None,
     ) -> None:
         options = options_of(options)
         self._away = Away(options.required(), options.run_time)
         self._runs_other = runs_other or self._away
         self._original = original
         self._skeleton = skeleton
-        self._rtol, self._atol = tolerances(skeleton, options)
+        self._rtol, self._atol = tolerances(skeleton, options, against)
         self._layers = options.layers
         self._other = other
         self._ordered = ordered

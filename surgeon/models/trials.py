@@ -10,7 +10,7 @@ machine.
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from onnx import ModelProto
@@ -24,8 +24,10 @@ from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import InputSet
 from surgeon.models.answers import all_nan, tells, unrepeated
 from surgeon.models.apart import LESSER, apart_sets, wants_both, with_lesser_rows
+from surgeon.models.hidden_rows import HiddenRows
 from surgeon.models.meeting import LOOKED_UP, MET, Meeting, beside_ties
 from surgeon.models.noise import measure
+from surgeon.models.trial import Trial
 from surgeon.models.workload import Workload
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
@@ -47,29 +49,6 @@ _CALM = 4  # sets beside each of them that show how far rounding moves the origi
 _MOST_HELD = 1 << 28  # bytes of what a model answers, about, for all rows of tables
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
-
-
-@dataclass(slots=True, eq=False)
-class Trial:
-    """One set of inputs, what the original made of it, and the outputs that a second run did not repeat.
-
-    sizes: of the free dimensions, empty where the user gave the inputs.  kind: of the values that were made.  wide:
-    these are of wide range, and only what is finite in the original is compared.  source: where the user's inputs came
-    from, empty for made ones.  words: of what kind they are, where `kind` does not say.  calm: sets of inputs on which
-    noise is measured in the place of these, where these are such as the last bit decides at.  apart: a difference on
-    these is told apart, and does not make the two models differ.
-    """
-
-    feeds: dict[str, np.ndarray]
-    outputs: dict[str, np.ndarray]
-    unstable: list[str]
-    sizes: Mapping[str, int]
-    kind: Values = Values.USUAL
-    wide: bool = False
-    source: str = ""
-    words: str = ""
-    calm: Sequence[Mapping[str, np.ndarray]] = ()
-    apart: bool = False
 
 
 class Trials:
@@ -96,6 +75,7 @@ class Trials:
         """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has."""
         self.original = original
         self.away = away
+        self.rows = HiddenRows(original, skeleton, away)
         self.made: list[Trial] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle = ""

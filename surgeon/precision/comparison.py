@@ -152,7 +152,7 @@ class OutputComparison:
     def _error(self, built: Built, made: Written, keeping: Keeping) -> float | None:
         """How far a converted model moves: as it is, and with a rounding at each node.  None where neither runs."""
         report, found, ran, at_nodes = self._report, list[float](), "", "with a rounding at each node"
-        report.others = {}
+        report.others, report.hidden = {}, None
         if built.plan.wiring.change.narrows:
             rounded = self._rounded(keeping)
             if rounded is not None:
@@ -160,14 +160,13 @@ class OutputComparison:
                 self._count()
                 ran = f"{self.trying.oracle} {at_nodes}"
         try:
-            moved = self.trying.error(made)
+            moved = self._apart(made)
             ran = f"{self.trying.oracle} and {at_nodes}" if ran else self.trying.oracle
             if built.writer.fills and moved > report.max_error:
                 with self._builder.made(self._builder.build(keeping, only_fills=True)) as beside:
                     own = self.trying.error(made, beside)
                 if own <= report.max_error:
-                    moved = own
-                    report.say("rows that a mask hides whole answer otherwise where sums are not of half precision")
+                    report.hidden, moved = moved, own
             found.append(moved)
             self._count()
         except SessionError as refused:
@@ -179,6 +178,21 @@ class OutputComparison:
             report.reason, report.oracle = "", ran
         return max(found) if found else None
 
+    def _apart(self, made: Written, *, is_new: bool = True) -> float:
+        """How far outputs lie apart; under the original's own choice of rows where others are chosen.
+
+        Raises SessionError.
+        """
+        report, trying = self._report, self.trying
+        moved = trying.error(made, is_new=is_new)
+        if moved <= report.max_error or not trying.chooses:
+            return moved
+        chosen = trying.error_of_choice(made, is_new=is_new)
+        if chosen <= report.max_error:
+            report.say("rows whose scores are nearly alike come in another order, or others of them are chosen: "
+                       "outputs and scores are compared for the original's own choice of rows")
+        return min(moved, chosen)
+
     def _count(self) -> None:
         """Note of the model that was tried last how many elements of outputs that are no floats are others."""
         for name, part in self.trying.others.items():
@@ -188,7 +202,7 @@ class OutputComparison:
         """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
         try:
             with self._builder.made(self._builder.build(keeping, rounded=True)) as shown:
-                return self.trying.error(shown, is_new=False)
+                return self._apart(shown, is_new=False)
         except SessionError as refused:
             self._report.reason = self._report.reason or refused.line
             return None

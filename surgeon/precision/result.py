@@ -122,7 +122,10 @@ class ConvertReport(Displayed):
         bytes: of tensors stored before and after.
         error: how far the outputs move at most, as a part of the largest number in the output; None where nothing ran.
         others: of outputs that hold no floats, by name, the largest part of their elements that were others in a run.
-        max_error: how far they may, and how large that part may be; all elements in all runs never may be others.
+        hidden: how far rows move that a mask hides whole, beside `error`, where sums are not of half precision; None
+            where nothing shows such rows to move further than others.
+        max_error: how far outputs may move, and how large that part may be; all elements in all runs never may be
+            others.
         stretches: the parts that compute in the new dtype, each held against itself in float64; equal ones once.
         runs: how many sets of inputs were compared.
         oracle: what ran the converted model.
@@ -150,6 +153,7 @@ class ConvertReport(Displayed):
     bytes: tuple[int, int] = (0, 0)
     error: float | None = None
     others: dict[str, float] = field(default_factory=dict)
+    hidden: float | None = None
     max_error: float = 0.0
     stretches: Sequence[StretchProof] = ()
     runs: int = 0
@@ -197,6 +201,7 @@ class ConvertReport(Displayed):
             "bytes": list(self.bytes),
             "error": None if self.error is None else jsonable(self.error),
             "others": dict(self.others),
+            "hidden": None if self.hidden is None else jsonable(self.hidden),
             "max_error": self.max_error,
             "stretches": [item.to_dict() for item in self.stretches],
             "runs": self.runs,

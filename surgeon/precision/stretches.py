@@ -24,6 +24,7 @@ from surgeon.file.values import raw_size
 from surgeon.grouping import grouped
 from surgeon.implementations import bound, shipped
 from surgeon.models.options import CheckOptions
+from surgeon.ops.dtypes_told import CHOOSING
 from surgeon.ops.walking import bytes_but, free_names, graphs_of, holds_any, imports_of
 from surgeon.precision.activations import divides
 from surgeon.precision.building import Built
@@ -48,6 +49,7 @@ MOST_BYTES = 1 << 27
 BLOCK_BYTES = 1 << 24
 """Of columns that are run at once of a matrix that is larger: the reference takes many times as much."""
 _PARTS = 64  # stretches that a large model is cut into, about, whatever it holds
+_APART = CHOOSING | {"Constant"}  # what chooses rounds nothing, and what is behind it runs on the original's choice
 _SMALL = 16  # elements of a stored tensor whose values are compared where two stretches are
 _RUN = "surgeon.precision.stretch_run:hold"
 
@@ -96,7 +98,7 @@ class Stretches:
         found = [
             (node, (MAIN, slot))
             for node, slot in zip(graph.node, writer.slots, strict=True)
-            if slot is not None and node.op_type != "Constant" and self._is_half(node)
+            if slot is not None and node.op_type not in _APART and self._is_half(node)
         ]
         plan = built.plan
         rounding = {place_of(node) for node in plan.changed if plan.wiring.ports[node].wants}

@@ -20,6 +20,8 @@ from surgeon.models.trials import MUCH
 from surgeon.models.workload import Workload
 from surgeon.ops.walking import imports_of
 from surgeon.precision.choices import Retyping
+from surgeon.precision.chosen import FIRST_OPSET as CHOOSING_OPSET
+from surgeon.precision.chosen import choices, choosing, scores_of
 from surgeon.precision.gauging import FAR, FIRST_OPSET, MAIN, Gauged, Magnitudes, Tensor, gauging
 from surgeon.precision.nearness import Nearness, is_counted
 from surgeon.running.away import Away
@@ -59,7 +61,7 @@ class Trying:
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle, self.is_stale, self.invalid = "", False, ""
         self.others: dict[str, float] = {}
-        self._sets: Sequence[Arrays] = ()
+        self._choice: list[tuple[Arrays, Arrays]] | None = None
         self.options = options
 
     @property
@@ -165,6 +167,34 @@ class Trying:
                             found[name] = array
         return found
 
+    @property
+    def chooses(self) -> bool:
+        """Whether the original chooses rows by scores, so that roundings may swap some that are nearly alike."""
+        imports = imports_of(self._skeleton.opset_import)
+        return bool(choices(self._skeleton.graph)) and imports.get("", 0) >= CHOOSING_OPSET
+
+    def error_of_choice(self, made: Written, *, is_new: bool = True) -> float:
+        """The same as `error` under the original's own choice of rows, whose scores are compared too."""
+        if self._choice is None:
+            self._choice = list(self._chosen())
+        with choosing(made, choices(self._skeleton.graph)) as shown, self._away.open(shown) as session:
+            return self._error(session, [wanted for _, wanted in self.wanted], self._choice, is_new=is_new)
+
+    def _chosen(self) -> Iterator[tuple[Arrays, Arrays]]:
+        """Of each run of the original the places that it chose, and the scores.  Raises SessionError."""
+        found = choices(self._skeleton.graph)
+        names = list(dict.fromkeys((*found, *found.values())))
+        for feeds, _ in self.wanted:
+            arrays = {name: feeds[name] for name in names if name in feeds}
+            inner = [name for name in names if name not in feeds]
+            with exposing(self._original, inner) as shown, self._away.open(shown) as session:
+                for _, some in fetch(session, feeds, inner):
+                    arrays.update(some)
+            yield (
+                {places: arrays[places] for places in found},
+                {scores_of(places): arrays[scores] for places, scores in found.items()},
+            )
+
     def error(self, made: Written, beside: Written | None = None, *, is_new: bool = True) -> float:
         """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
 
@@ -172,21 +202,32 @@ class Trying:
         beside: a model of the old dtype to be held against instead of the original.  is_new: whether the model's inputs
         are as they are converted; else they are as the original's.
         """
-        worst, others = 0.0, [wanted for _, wanted in self.wanted]
-        parts: dict[str, list[float]] = {}
+        others = [wanted for _, wanted in self.wanted]
         if beside is not None:
             with self._away.open(beside) as session:
                 others = [session.run(feeds) for feeds, _ in self.wanted]
         with self._away.open(made) as session:
-            self.oracle = session.name
-            for (feeds, _), wanted in zip(self.wanted, others, strict=True):
-                given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
-                answer = session.run(given)
-                for name, array in wanted.items():
-                    apart = self._nearness.apart(name, array, answer.get(name))
-                    worst = max(worst, apart)
-                    if is_counted(array) and array.size and name not in self._lengths:
-                        parts.setdefault(name, []).append(min(apart, 1.0))
+            return self._error(session, others, [({}, {}) for _ in others], is_new=is_new)
+
+    def _error(
+        self,
+        session: Whole,
+        others: Sequence[Arrays],
+        choice: Sequence[tuple[Arrays, Arrays]],
+        *,
+        is_new: bool,
+    ) -> float:
+        """The same of an open model.  others: what it is compared with.  choice: more inputs and outputs."""
+        worst, parts = 0.0, dict[str, list[float]]()
+        self.oracle = session.name
+        for (feeds, _), wanted, (places, scores) in zip(self.wanted, others, choice, strict=True):
+            given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
+            answer = session.run({**given, **places})
+            for name, array in {**wanted, **scores}.items():
+                apart = self._nearness.apart(name, array, answer.get(name))
+                worst = max(worst, apart)
+                if is_counted(array) and array.size and name not in self._lengths:
+                    parts.setdefault(name, []).append(min(apart, 1.0))
         self.others = {name: max(found) for name, found in parts.items()}
         return FAR if any(min(found) == 1 for found in parts.values()) else worst
 

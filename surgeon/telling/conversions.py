@@ -28,7 +28,10 @@ def outcome_words(report: ConvertReport) -> str:
         return f"nothing in it {'rounds' if report.followers else 'is'} {report.change[0]}"
     if report.error is None or report.reason:
         return report.reason
-    return f"on {runs_text(report.runs, report.oracle)}"
+    where = f"on {runs_text(report.runs, report.oracle)}"
+    if report.hidden is None:
+        return where
+    return f"{where}, but for rows that a mask hides whole: these move by {report.hidden:.2g} of the outputs' scale"
 
 
 def stretch_lines(report: ConvertReport) -> Iterator[str]:

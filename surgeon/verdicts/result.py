@@ -49,7 +49,9 @@ class CheckResult(Displayed):
     the models could not be compared at all.  The layers have no part in the outcome.  `oracle` names what ran the
     models, empty where nothing did; `kinds` and `sizes` say in words on what inputs, where these were made.
     `differs_on` names kinds of inputs that few models are fed with, as such that hold NaN, on which the two answer
-    otherwise: that has no part in the outcome, and `reason` says in what.
+    otherwise: that has no part in the outcome, and `reason` says in what.  `failed_on` names the kinds of inputs on
+    which the two differ too far, the worst first; `half` the half precision that one of them computes in, whose
+    tolerance holds then; empty for none, and where a tolerance was asked for.
     """
 
     outcome: Outcome
@@ -63,6 +65,8 @@ class CheckResult(Displayed):
     kinds: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     differs_on: tuple[str, ...] = ()
+    failed_on: tuple[str, ...] = ()
+    half: str = ""
 
     @property
     def proved(self) -> bool:
@@ -95,7 +99,7 @@ class CheckResult(Displayed):
         return {
             **as_json(self, "outcome reason outputs"),
             "worst": self.worst.name if self.worst else None,
-            **as_json(self, "seconds runs oracle kinds sizes differs_on"),
+            **as_json(self, "seconds runs oracle kinds sizes differs_on failed_on half"),
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
             **as_json(self, "first_different layers"),
         }
