@@ -157,6 +157,8 @@ class _Choice:
             raise self.search.refusal()
         best = mixing[0]
         right = self.outputs - best.mixed_outputs
+        if best.has_others and self._is_one and (not right or any(map(best.follows, self.outputs - right))):
+            raise self._ambiguous(best)
         if not right:
             self._require_known(best)
         if not right and any(other.recipes != best.recipes for other in mixing):
@@ -169,14 +171,21 @@ class _Choice:
         if not ran:
             raise self.search.refusal()
         best, run = max(ran, key=_rank)
-        if not run.right and 1 in self.search.free.values():
+        right = run.right | (run.equal - best.mixed_outputs)
+        wrong = self.outputs - right
+        if wrong - best.mixed_outputs or (self._is_one and (not run.right or any(map(best.follows, wrong)))):
             raise self.search.refusal() if self.search.stuck else self._ambiguous(best)
         if not run.right:
             self._require_known(best)
             for other, answers in ran:
                 if _rank((other, answers)) == _rank((best, run)) and _differ(run, answers):
                     raise self._ambiguous(other)
-        return best.walk, run.right | (run.equal - best.mixed_outputs)
+        return best.walk, right
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether the old size is 1, which says nothing of where it lies."""
+        return 1 in self.search.free.values()
 
     def _require_known(self, found: Interpretation) -> None:
         """Raise GraphError for an interpretation with a node whose result is unknown."""

@@ -36,6 +36,11 @@ class Interpretation:
         main = self.walk.index.main
         return frozenset(value.name for value in main.proto.output if (main, value.name) in self.mixed)
 
+    def follows(self, output: str) -> bool:
+        """Whether an output has samples along one of its axes, and is no matrix of them."""
+        shape = self.walk.shapes.shape(self.walk.index.main, output) or ()
+        return sum(self.walk.hangs([size]) for size in shape) == 1
+
     @property
     def has_others(self) -> bool:
         """Whether a node of it can be read in another way."""
