@@ -114,7 +114,7 @@ def test_the_command_says_how_the_rule_is_run(tmp_path, monkeypatch):
         (["--from", "linear_4", "--to", "gelu", "--name", "Block!"], "is no name for a rule"),
         (
             ["--from", "layer_norm", "--to", "view_4", "--name", "block"],
-            "the inputs 'input_ids', 'attention_mask' are needed",
+            "the tensors 'val_88', 'val_126', 'val_142' are needed",
         ),
     ],
 )
