@@ -25,7 +25,10 @@ def done_words(done: Done) -> list[str]:
 
 def outcome_words(report: EditReport) -> str:
     """What stands behind the outcome: how it is known, or why it is not, and that nothing loads the model."""
-    return "; ".join(part.rstrip(".") for part in (_known_by(report), report.refused) if part)
+    known = _known_by(report)
+    if known and report.refused:
+        return f"{known.rstrip('.')}; {report.refused}"
+    return known or report.refused
 
 
 def _known_by(report: EditReport) -> str:
