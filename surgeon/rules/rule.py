@@ -32,6 +32,7 @@ from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
 Function = Callable[..., Any]
 # Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
 # the end, which its op refuses.
+KNOWN = ("ort", "onnx")  # kinds of form whose ops have schemas
 NON_FINITE, BACKWARDS = "non_finite", "backwards"
 
 
@@ -181,7 +182,7 @@ class Rule(Displayed):
         usable = [form for kind in dict.fromkeys(kinds) for form in self._all_forms() if form.kind == kind]
         if not usable:
             sources = tuple(item for function in self.lowered(wanted.runs) for item in self.compiled(function))
-            if sources:
+            if sources and self.in_parts in self.forms:  # a mere pattern may be written in ops of one runtime too
                 return Plan(sources, self.in_parts, None, lacking=True, conditions=self.conditions_of(self.in_parts))
             return Refusal(f"rule {self.name} has no form for target {target}{self._kinds_told()}")
         fitting = [form for form in usable if form.opset <= (opset or 1)]
@@ -209,11 +210,12 @@ class Rule(Displayed):
     def lowered(self, runs: Sequence[str] = ()) -> tuple[Function, ...]:
         """The patterns of what its forms write, for targets that have none of these: they get it in parts.
 
-        runs: the kinds of form that the target leaves as they are.  None where nothing tells how it is in parts.
+        runs: the kinds of form that the target leaves as they are.  None where nothing tells how it is in parts; of ops
+        without a schema nothing tells that a target lacks them.
         """
         if self.search is not None or not any(form.kind == DECOMPOSED for form in self._all_forms()):
             return ()
-        theirs = [form for form in self.forms if form.kind not in (*runs, DECOMPOSED)]
+        theirs = [form for form in self.forms if form.kind in KNOWN and form.kind not in runs]
         return tuple(dict.fromkeys(pattern for form in theirs for pattern in self.recognised(form)))
 
     def conditions_of(self, form: Form) -> tuple[Function, ...]:
