@@ -527,11 +527,12 @@ CASES = [
 ELSEWHERE = {
     "surgeon.console.guard._defect",
     "surgeon.targets.tensorrt_word.FIX",
+    "surgeon.targets.tensorrt_word._commands",
     "surgeon.tensorrt.engines.__init__",
     "surgeon.tensorrt.running.require_engines",
     "surgeon.viewing.view.view",
 }
-"""Places of which tests below, or no model, make the message: a defect, a package or a GPU that is not there."""
+"""Places that other tests run, below and in `test_tensorrt_sizes`: a defect, a missing package, a GPU, a build."""
 
 
 @pytest.fixture(autouse=True)
