@@ -352,6 +352,13 @@ CASES = [
         "surgeon upgrade IN OUT --opset 13",
     ),
     Case(
+        "surgeon.precision.conversion._require_valid",
+        at(17, "(float16[2, 4] x, double[2, 4] z) => (float16[2, 4] y) { y = Add(x, z) }"),
+        "convert IN OUT",
+        "surgeon check IN",
+        says="ai.onnx::Add",
+    ),
+    Case(
         "surgeon.precision.keeping._near",
         RELU,
         "convert IN OUT --keep rule:gelu",

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from surgeon.commands import command
 from surgeon.editing.adding import require_casts
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
@@ -160,8 +161,8 @@ class Conversion:
         """Raises GraphError where the original is invalid, and so is what is to be written."""
         if self._invalid:
             why = f"ONNX Runtime does not load it ({self._invalid.rstrip('.')})"
-            raise GraphError(f"The model is invalid before the conversion: {why}; nothing was written. "
-                             "surgeon check says what is wrong, and where.")
+            how = f"nothing was written; what is wrong, and where: {command('check', 'IN')}"
+            raise GraphError(f"The model is invalid before the conversion: {why}; {how}")
 
     def _unchanged(self, model: Model) -> Any:
         settings = self._settings
