@@ -20,7 +20,7 @@ REGISTRIES = {
     *("indexing.constants", "learning.lessons", "learning.writing", "shapes.attention", "shapes.elements"),
     *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.ratios", "shapes.reducing"),
     *("shapes.selecting", "shapes.sequences", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands"),
-    "freeing.mixing",
+    *("freeing.mixing", "opsets.adapters", "searches.counted_loops"),
     *("edits.head_columns", "edits.head_tracing"),
 }
 BUILT = "nodes that it writes"
@@ -76,7 +76,7 @@ LISTED = {
     "ruleproof.opsets": (BUILT, "Identity"),
     "ruleproof.unifying": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),
     "searches.branches": (FOUND, "And If Or Where"),
-    "searches.counted_loops": (FOUND, "Add Cast Greater Identity Less Loop"),
+    "searches.counted_loops": (FOUND, "Add And Cast Gather Identity Less Loop"),
     "searches.gathers": (FOUND, "Gather GatherND Reshape"),
     "searches.placeholders": (FORMAT, "SequenceConstruct"),
     "searches.repeated_sizes": (FOUND, "Shape Size"),
@@ -97,9 +97,10 @@ LISTED = {
         RULE,
         "Identity Optional SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SplitToSequence",
     ),
-    "shapes.shapes": (RULE, "Cast If"),
+    "shapes.shapes": (RULE, "Cast If Loop"),
     "torch.torchscript": (FORMAT, "Cast"),
     "precision.apply": (BUILT, "Cast"),
+    "precision.chosen": (BUILT, "GatherElements Identity"),
     "precision.columns": (FORMAT, "Transpose"),
     "precision.gauging": (
         BUILT,
@@ -107,7 +108,7 @@ LISTED = {
     ),
     "precision.plan": (FORMAT, "MatMul Transpose"),
     "precision.typing": (RULE, "If Loop Scan"),
-    "precision.wiring": (FORMAT, "Cast"),
+    "opsets.adapters": (BUILT, "Flatten Reshape Resize ScatterElements Shape"),
     "opsets.lossless": (
         "versions between which nothing changed that a node could tell",
         "ArgMax ArgMin AveragePool Cast CastLike DepthToSpace DequantizeLinear GRU GatherND LSTM LpPool MaxPool "

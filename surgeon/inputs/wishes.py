@@ -65,7 +65,6 @@ class _Reader:
         readers: dict[str, Callable[[], Iterator[Wish]]] = {
             "RotaryEmbedding": self._rotary,
             "com.microsoft::RotaryEmbedding": self._rotary,
-            "com.microsoft::GroupQueryAttention": self._steps,
             "Concat": self._concat,
             "GRU": self._recurrent,
             "LSTM": self._recurrent,
@@ -79,6 +78,8 @@ class _Reader:
             yield from self._product(*self.known.factors)
         if self.known.attends is not None:
             yield from self._attention(self.known.attends)
+            if self.known.key_counts is not None:
+                yield from self._steps(self.known.attends.past_key, self.known.key_counts[1])
         yield from self._parameters()
         for lookup in self.known.lookups:
             yield from self._by_tuples(lookup) if lookup.by_tuples else self._along_axis(lookup)
@@ -190,14 +191,14 @@ class _Reader:
             yield from alike([mask[-2:], [query[-2], total]])
             yield from alike([mask[-4:-3] if len(mask) > 3 else [], [query[0]]])
 
-    def _steps(self) -> Iterator[Wish]:
+    def _steps(self, past_key: int | None, count: int) -> Iterator[Wish]:
         """One sequence, where there are several new rows behind a past; as many keys in all as these two have."""
-        query, past = self._at(0), self._at(3)
+        query, past = self._at(0), None if past_key is None else self._at(past_key)
         if not query or not past or len(past) != 4:
             return
         if query[1] != 1:
             yield Wish(query[0], 1)
-        total = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[6])
+        total = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[count])
         if total is not None and total.size == 1:
             yield Wish(total.reshape(-1)[0], query[1] + past[2])
 

@@ -52,7 +52,9 @@ def unmatched(model: ModelProto) -> str:
     """Why nothing is told of a pattern of the model, as a clause: its vocabulary matches it throughout, or never."""
     known = vocabulary(model)
     for node in nodes_of(model):
-        for item in node.attribute if node.op_type == "RegexFullMatch" else ():
+        for item in node.attribute:
+            if item.name not in likened_node(node).patterns:
+                continue
             pattern = item.s.decode("utf-8", "replace")
             try:
                 is_met = {re.fullmatch(pattern, text) is not None for text in known} == {True, False}

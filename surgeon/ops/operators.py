@@ -155,7 +155,7 @@ _OTHERS = (
     *each("SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss", adds_up=True, lookups=(Lookup(1, 0, usual=1),)),
     Op("TfIdfVectorizer", words=("pool_strings",)),
     Op("StringSplit", words=("delimiter",)),
-    Op("RegexFullMatch", words=("pattern",)),
+    Op("RegexFullMatch", words=("pattern",), patterns=("pattern",)),
     Op("StringNormalizer", words=("stopwords",)),
 )  # fmt: skip
 STANDARD = (

@@ -115,7 +115,7 @@ class Op(NamedTuple):
         axis of the first input, one over its channels, a square matrix, a number, a kernel.
         per_column, bias: slots of what a product has for each column of the second factor, or one number, and of what
         is added to them.
-        words: attributes that hold the strings that it knows.
+        words, patterns: attributes that hold the strings that it knows, and those of them that are regular expressions.
     """
 
     name: str
@@ -188,6 +188,7 @@ class Op(NamedTuple):
     per_column: tuple[int, ...] = ()
     bias: int | None = None
     words: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
 
     @property
     def carried(self) -> Slots:

@@ -15,25 +15,26 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.save import Written
+from surgeon.ops.record import Op
+from surgeon.ops.records import UNTOLD, record
 from surgeon.ops.walking import free_names
 
 FIRST_OPSET = 11
 """Of ai.onnx, from which on there is GatherElements, which takes the values at the places."""
-_PLACES = {"TopK": 1, "ArgMax": 0, "ArgMin": 0}
 _SCORES = "scores of {}"
 
 
 def choices(graph: GraphProto) -> dict[str, str]:
     """By the places that nodes of a graph choose and that others read, the scores that they follow from.
 
-    An ArgMax whose places are an output is left out: how many of them are others is what it is judged by.
+    A node that makes places only, and these are an output, is left out: it is judged by how many of them are others.
     """
     read = {name for node in graph.node for name in free_names(node)}
     ends = {value.name for value in graph.output}
     found: dict[str, str] = {}
     for node in graph.node:
         places = _places(node)
-        if places in (read | ends if node.op_type == "TopK" else read - ends):
+        if places in (read | ends if _picks(node) else read - ends):
             found[places] = node.input[0]
     return found
 
@@ -45,8 +46,19 @@ def scores_of(places: str) -> str:
 
 def _places(node: NodeProto) -> str:
     """The places that a node chooses; empty for one that chooses none."""
-    at = None if node.domain else _PLACES.get(node.op_type)
-    return "" if at is None or len(node.output) <= at else node.output[at]
+    facts = _facts(node)
+    if not facts.ranks or not (facts.places or facts.further_places):
+        return ""
+    return next(iter(node.output[1 if _picks(node) else 0 :]), "")
+
+
+def _picks(node: NodeProto) -> bool:
+    """Whether a node that chooses makes the values at the places too, as its first output."""
+    return _facts(node).further_places
+
+
+def _facts(node: NodeProto) -> Op:
+    return UNTOLD if node.domain else record(node.op_type)
 
 
 @contextmanager
@@ -77,7 +89,7 @@ def _put(graph: GraphProto, chosen: Collection[str]) -> None:
         graph.input.append(helper.make_tensor_value_info(places, TensorProto.INT64, None))
         nodes.append(helper.make_node("Identity", [node.input[0]], [scores_of(places)]))
         graph.output.append(ValueInfoProto(name=scores_of(places)))
-        if node.op_type == "TopK" and node.output[0]:
+        if _picks(node) and node.output[0]:
             axis = next((item.i for item in node.attribute if item.name == "axis"), -1)
             nodes.append(helper.make_node("GatherElements", [node.input[0], places], [node.output[0]], axis=axis))
     copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]

@@ -7,7 +7,7 @@ anything that is monotone: a bound, an epsilon, a factor, a weighted sum, a Resh
 from collections.abc import Iterator
 
 from surgeon.indexing.scope import Node, Scope
-from surgeon.ops.dtypes_told import POWERS, ROOTS
+from surgeon.ops.dtypes_told import POWERS, ROOTS, TOTALS
 from surgeon.ops.records import record
 from surgeon.precision.wiring import Wiring
 
@@ -27,7 +27,7 @@ class Norms:
                 self._calls.setdefault(called, []).append(node)
         for node in wiring.nodes():
             facts = record(node.op)
-            if facts.reduces and facts.squares and node.op not in _SUMS_OF_SQUARES:
+            if facts.reduces and facts.squares and node.op not in TOTALS:
                 self._keep(node)  # its root is inside
             if node.op in ROOTS:
                 self._search(node, 0, last=node)
@@ -117,10 +117,6 @@ class Norms:
 
     def _is_fixed(self, scope: Scope, name: str) -> bool:
         return self._wiring.index.constants.is_constant(scope, name)
-
-
-_SUMS_OF_SQUARES = frozenset(("ReduceSumSquare",))
-"""Those that reduce by a sum of squares and take no root of it."""
 
 
 def _onwards(first: Node, readers: dict[Node, set[Node]], end: Node) -> Iterator[Node]:

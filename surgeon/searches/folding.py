@@ -20,7 +20,6 @@ from surgeon.shapes.values import as_array
 MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
 WORK, TIME = 1 << 26, 2.0  # elements of all inputs multiplied, and seconds, that running any op may take
 SIZES = named(lambda op: op.sizes)
-QUANTIZED = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"))
 
 
 def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
@@ -126,7 +125,7 @@ class Folding:
         """Why a node that reads nothing but constants is not to be computed; "" where it may be."""
         if node.op in RANDOM or node in self._owners:
             return "it is random" if node.op in RANDOM else "it holds a body"
-        if node.op in QUANTIZED:
+        if record(node.op).unshared:
             return "written out it would not be quantised any more"
         if "::" in node.op or schema("", node.op, self.scope.opset) is None:
             return "it is of another domain than ai.onnx"

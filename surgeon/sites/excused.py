@@ -43,7 +43,7 @@ _FORGOTTEN = 104.0  # exp(-104) is 0 in float32: so far below the largest score 
 def reach_fill(
     experiment: Experiment, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
 ) -> bool:
-    """Whether all scores that count in some row are as low as the finite number that a Where puts over hidden ones.
+    """Whether all scores that count in some row are as low as the finite number that a fill puts over hidden ones.
 
     There hidden scores get weight in the original, and a rule that takes the number for −∞ differs on purpose.
     """
@@ -64,10 +64,11 @@ def reach_fill(
 
 
 def _fills(graph: GraphProto) -> Iterator[tuple[str, float]]:
-    """What each Where makes that puts one finite negative number in places, and the number."""
+    """What each node makes that chooses one finite negative number in places, and the number."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
-        for name in node.input[1:] if node.op_type == "Where" else ():
+        facts = likened_node(node)
+        for name in [node.input[slot] for slot in facts.moves] if facts.chooses else ():
             values = np.unique(to_array(constants[name])) if name in constants else np.zeros(0)
             if values.size == 1 and -np.inf < values[0] < 0:
                 yield node.output[0], float(values[0])
