@@ -10,10 +10,17 @@ from surgeon.target import ANY
 def lowering(of: Rule, module: str) -> Rule:
     """A rule that takes apart what another one writes, where the target does not run it, and fuses nothing.
 
-    It fires once no other rule finds anything, so that what the target does run may be written first.  of: the rule;
-    its first pattern, or its form "decomposed", says what the op is in parts.  module: the name of the module that
-    defines the new one, which is called `lower_` and the name of the other.  Raises RuleError where there is nothing to
-    take apart.
+    It fires once no other rule finds anything, so that what the target does run is written first.
+
+    Args:
+        of: the rule; its first pattern, or its form "decomposed", says what the op is in parts.
+        module: the name of the module that defines the new rule: `__name__`.
+
+    Returns:
+        The new rule, named `lower_` and the name of the other.
+
+    Raises:
+        RuleError: the other rule writes no op that could be recognised.
 
     Examples:
         >>> from surgeon import lowering

@@ -32,6 +32,7 @@ class Target(BaseTarget):
         ops: its own: `OwnOps`, or another `surgeon.target.OpSet`.
         own_word: what one of its own ops is called ("a plugin").
         takes_libraries: custom ops may be brought to it.
+        reads: whether it has the op of a node that a rule would write; None: by kernels.
         limits: what it does not take of the ops that it has, by op ("TopK", "acme::HardGelu"): functions of `NodeFacts`
             that yield what is wrong and what helps, a clause each; or what gives the whole table.
         version: its own, of which all is true.
@@ -42,7 +43,6 @@ class Target(BaseTarget):
         wants_shapes: inputs and outputs of the graph must have a shape.
         check_header: notes what it does not read of a model's versions.
         examine: notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.support`).
-        reads: whether it has the op of a node that a rule would write; None: by kernels.
         load: loads a model against which nothing else stands: what its first provider says against it, else None.
 
     Examples:

@@ -89,7 +89,7 @@ SPARES = [
         "nothing to take apart",
         model("a = Sqrt(w) y = Add(x, a)"),
         target="decomposed",
-        why="any target",
+        why="writes no op",
     ),
 ]
 

@@ -257,7 +257,7 @@ SPARES = [
     ),
     Case(duplicate_initializers, "nobody reads it", model("y = Mul(x, k)"), why=NONE),
     Case(duplicate_initializers, "sparse", sparse(), why=NONE),
-    Case(duplicate_initializers, "nothing to take apart", model(), target="decomposed", why="any target"),
+    Case(duplicate_initializers, "nothing to take apart", model(), target="decomposed", why="writes no op"),
 ]
 
 

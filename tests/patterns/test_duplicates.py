@@ -132,7 +132,7 @@ SPARES = [
         "nothing to take apart",
         model("a = Relu(x) b = Relu(x) y = Add(a, b)"),
         target="decomposed",
-        why="any target",
+        why="writes no op",
     ),
 ]
 

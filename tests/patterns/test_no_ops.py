@@ -112,7 +112,7 @@ SPARES = [
         "l = ReduceL2<axes = [-1]>(x) s = Concat<axis = 0>(k, four) e = Expand(l, s) y = Div(x, e)", made="m, 4",
         shape="1, 4", constants="int64[1] k = {3}, int64[1] four = {4}")),
     Case(identity, "it names an output", model("y = Identity(x)"), why="must keep its name"),
-    Case(identity, "there is nothing to take apart", model("y = Identity(x)"), target="decomposed", why="any target"),
+    Case(identity, "there is nothing to take apart", model("y = Identity(x)"), target="decomposed", why="writes no op"),
     Case(
         no_op_cast, "it rounds", model("a = Cast<to = 10>(x) b = Relu(a) y = Cast<to = 1>(b)"), why="casts from float32"
     ),
