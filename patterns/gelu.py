@@ -34,6 +34,7 @@ def gelu(g: Graph, x: Tensor) -> Tensor:
 
 @gelu.on("onnx", opset=20)
 def _(g: Graph, x: Tensor) -> Tensor:
+    """ai.onnx::Gelu."""
     return g.gelu(x)
 
 
@@ -76,6 +77,7 @@ def gelu_tanh(g: Graph, x: Tensor) -> Tensor:
 
 @gelu_tanh.on("onnx", opset=20)
 def _(g: Graph, x: Tensor) -> Tensor:
+    """ai.onnx::Gelu with approximate="tanh"."""
     return g.gelu(x, approximate="tanh")
 
 

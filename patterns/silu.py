@@ -26,6 +26,7 @@ def silu(g: Graph, x: Tensor) -> Tensor:
 
 @silu.on("onnx", opset=24)
 def _(g: Graph, x: Tensor) -> Tensor:
+    """ai.onnx::Swish with α = 1."""
     return g.swish(x, alpha=1.0)
 
 
@@ -46,4 +47,5 @@ def swish(g: Graph, x: Tensor, alpha: float) -> Tensor:
 
 @swish.on("onnx", opset=24)
 def _(g: Graph, x: Tensor, alpha: float) -> Tensor:
+    """ai.onnx::Swish."""
     return g.swish(x, alpha=alpha)

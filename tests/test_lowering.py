@@ -144,7 +144,6 @@ NODES["GatherBlockQuantized"] = (
     f"<uint8[2, 16] w = {{{', '.join(str(7 * i % 256) for i in range(32))}}}, float[2, 2] c = {{0.5, 0.25, 1, 2}}>",
     "y = @GatherBlockQuantized<block_size = 16>(w, i, c)",
 )
-NO_KERNEL = {"GroupNorm"}  # on a CPU
 APPROXIMATE = {"DynamicQuantizeLSTM"}  # in no group unless it is asked for: it has tests beside its rule
 
 
@@ -200,25 +199,13 @@ def test_no_op_is_left(target):
         assert {node.op_type for node in made.graph.node}.isdisjoint({"MatMulInteger", "DynamicQuantizeLinear"})
 
 
-def test_all_are_proved():
-    """By one rule each, of the group; what no CPU runs is left out."""
-    names = [name for name in NODES if (name not in NO_KERNEL and not name.startswith("Q")) or name == "QuickGelu"]
-    model = together()
-    kept = onnx.ModelProto()
-    kept.CopyFrom(model)
-    for field in ("node", "input", "output", "initializer"):
-        items = getattr(kept.graph, field)
-        own = [item for item in getattr(model.graph, field) if _name(item).partition(".")[0] in names]
-        del items[:]
-        items.extend(own)
+@pytest.mark.parametrize("name", ["Attention", "GroupQueryAttention", "MatMulNBits", "GatherBlockQuantized"])
+def test_ops_of_further_rules_are_proved(name):
+    """The ops of `lowering` itself are proved in tests/patterns/test_lowering.py."""
     rules = "lowering,grouped_query_attention,matmul_nbits,blocked_weights"
-    made, report = surgeon.rewrite(kept, rules, target="decomposed", options=CheckOptions(seed=1))
+    made, report = surgeon.rewrite(one(name), rules, target="decomposed", options=CheckOptions(seed=1))
     assert report.outcome == "proved", report.doubts
     assert not left(made)
-
-
-def _name(item):
-    return next(filter(None, item.output)) if isinstance(item, onnx.NodeProto) else item.name
 
 
 def test_group_ort_is_undone_by_its_own_rules():

@@ -71,17 +71,18 @@ def traced_wrong(rule: str, function: Function, error: RuleError) -> str:
     return f"{rule} ({where}): {told.removeprefix(f'{where}: ')}"
 
 
-def require_sense(who: str, conditions: Sequence[Function], forms: Mapping[Function, tuple[Pattern, ...]]) -> None:
+def require_sense(
+    who: str, forms: Mapping[Function, tuple[Pattern, ...]], conditions: Mapping[Function, Sequence[Function]]
+) -> None:
     """Raise RuleError for a rule that could not do what it says on any model.
 
     who: the rule, and where it is.  forms: for each function that writes, the patterns in whose place it does.
+    conditions: for each of them, what must hold of a match.
     """
-    wanted = wanted_names(conditions, forms)
-    every = tuple(dict.fromkeys(pattern for patterns in forms.values() for pattern in patterns))
-    for function, names in wanted.items():
-        for pattern in forms.get(function, every):
-            _require_bound(who, function, names, pattern)
     for form, patterns in forms.items():
+        for function, names in wanted_names(conditions[form], [form]).items():
+            for pattern in patterns:
+                _require_bound(who, function, names, pattern)
         _require_no_wildcards(who, form)
         for written in traced(form)[:1] if patterns else ():
             outputs = {len(pattern.outputs) for pattern in patterns}
@@ -93,7 +94,7 @@ def require_sense(who: str, conditions: Sequence[Function], forms: Mapping[Funct
                     f"{who}: {_called(form)} returns {len(written.outputs)} tensor(s) where the patterns have "
                     f"{' or '.join(map(str, sorted(outputs)))}; return one for each{several}."
                 )
-            if not conditions and any(is_found_in(pattern, written) for pattern in patterns):
+            if not conditions[form] and any(is_found_in(pattern, written) for pattern in patterns):
                 raise RuleError(
                     f"{who}: what {_called(form)} writes is what the rule looks for, so it would find no end; "
                     "write something else, or add a condition that does not hold there."

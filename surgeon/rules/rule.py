@@ -162,7 +162,8 @@ class Rule(Displayed):
                     sources += (other.patterns or ()) if form.function is not other.function else ()
                 found = [item.pattern for function in sources for item in self.compiled(function)]
                 forms[form.function] = tuple(dict.fromkeys([*forms.get(form.function, ()), *found]))
-            require_sense(f"Rule {self.name} ({self.where})", self.conditions, forms)
+            conditions = {form.function: self.conditions_of(form) for form in self.forms}
+            require_sense(f"Rule {self.name} ({self.where})", forms, conditions)
 
     def _patterns_of(self, function: Function) -> tuple[Function, ...]:
         if function not in self._traceable:
