@@ -66,6 +66,9 @@ def test_a_view_in_a_notebook(jupyter, where):
         view.get_by_role("searchbox").fill("node_gelu_2")
         view.get_by_role("searchbox").press("Enter")
         view.get_by_text("aten::gelu").first.wait_for()
+        picture = view.locator("figure img").first
+        picture.wait_for(state="attached")
+        assert picture.is_hidden()  # it stands there for where no kernel answers
         shown(1, ".surgeon summary").click()
         picture = cells.nth(1).locator(".surgeon figure img").first
         picture.wait_for()

@@ -9,6 +9,7 @@ import pytest
 import surgeon
 from surgeon.viewing.content import ViewedModel
 from surgeon.viewing.server import Server
+from surgeon.viewing.still import first_sight
 from tests.browsers import Watched, chromium, inaccessible
 from tests.command_line import ROOT
 
@@ -66,6 +67,18 @@ def test_groups_open_and_close_where_one_clicks(watched):
     assert boxes(page, "group").count() >= 1
     assert "of 180 nodes" in page.get_by_role("status").last.inner_text()
     assert inaccessible(page) == []
+
+
+def test_the_picture_beside_a_view_has_what_it_shows_first(watched, server):
+    """The same boxes as on the page before anybody clicks."""
+    told = watched.page.locator(".box").evaluate_all("all => all.map(one => one.ariaLabel)")
+    shown = {label.split(", ")[0] for label in told}
+    drawn = first_sight(server.content.graph(server.content.scope())).boxes
+    assert len(drawn) == len(told) > 20
+    pills = ("input", "output")
+    labels = (f"{box.kind if box.kind in pills else box.title} {box.hint}" for box in drawn)
+    groups = {f"{label} {label}": label for label in server.content.graph(server.content.scope())["groups"]["label"]}
+    assert {groups.get(label, label) for label in labels} == shown
 
 
 def test_a_search_leads_to_the_node_and_what_is_in_it(watched):

@@ -224,8 +224,11 @@ def test_a_view_answers_its_page_and_shows_itself_without_one(monkeypatch):
     view._hear(view, {"id": 2, "kind": "nothing", "given": None}, [])
     assert sent[0]["answer"]["title"] == "tiny_distilbert.onnx"
     assert sent[1]["error"].startswith("A view asks for a graph, for types, for a node or for rules; ")
-    bundle = view._repr_mimebundle_()
-    assert "attention_mask" in (bundle[0] if isinstance(bundle, tuple) else bundle)["text/html"]
+    shown = []
+    monkeypatch.setattr("surgeon.viewing.widget._show", lambda data, *_: shown.append(data))
+    view._ipython_display_()
+    assert [sorted(data)[0] for data in shown] == ["application/vnd.jupyter.widget-view+json", "text/html"]
+    assert "attention_mask" in shown[1]["text/html"]
     with pytest.raises(UsageError, match="no target 'moon'"):
         surgeon.view(DISTILBERT, target="moon")
     with pytest.raises(UsageError, match="100 pixels"):

@@ -1,20 +1,25 @@
 """The view in a notebook: a widget on anywidget, which the kernel answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
+from uuid import uuid4
 
 import anywidget
 import traitlets
+from IPython.display import publish_display_data
 
 from surgeon.diagnosis.inspection import inspect
 from surgeon.editing.selecting import Selection, selected
 from surgeon.errors import UsageError
 from surgeon.file.source import Source
+from surgeon.pages.parts import Markup, Paper, element
 from surgeon.viewing.content import ViewedModel
 from surgeon.viewing.marking import marked, marks_of
+from surgeon.viewing.still import still
 
 BUNDLE = resources.files(__package__).joinpath("view.js")
+_show: Callable[..., None] = publish_display_data
 
 
 class View(anywidget.AnyWidget):
@@ -24,10 +29,11 @@ class View(anywidget.AnyWidget):
     height = traitlets.Int(560).tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
     picked = traitlets.Dict().tag(sync=True)
+    still = traitlets.Unicode().tag(sync=True)  # the class of the element that the page hides
 
     def __init__(self, source: Source, target: str, height: int) -> None:
         self._source, self._content = source, ViewedModel(source, target)
-        super().__init__(height=height)
+        super().__init__(height=height, still=f"surgeon-still-{uuid4().hex}")
         self.on_msg(self._hear)
 
     def _hear(self, _: object, message: dict[str, Any], __: object) -> None:
@@ -65,10 +71,14 @@ class View(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return f"<View of {self._content.title}>"
 
-    def _repr_mimebundle_(self, **given: Any) -> Any:
-        """The widget, and what is shown of the model where no kernel runs."""
-        bundle = super()._repr_mimebundle_(**given)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        if data is not None:
-            data["text/html"], data["text/plain"] = inspect(self._source)._repr_html_(), repr(self)
-        return bundle
+    def _ipython_display_(self) -> None:
+        """Show the widget, and behind it a picture for where no kernel answers: the page hides it after an answer.
+
+        They are two outputs: of one, nbconvert and others take the widget, of which nothing is left without a kernel.
+        """
+        bundle = self._repr_mimebundle_()
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        _show(data, metadata)
+        picture = Paper().figure(lambda: still(self._content.graph(self._content.scope())), self._content.title)
+        shown = element("div", (picture, Markup(inspect(self._source)._repr_html_())), class_=self.still)
+        _show({"text/html": str(shown), "text/plain": f"picture of {self._content.title}"})

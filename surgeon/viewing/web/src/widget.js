@@ -3,11 +3,16 @@ import { View } from "./view.js";
 
 // A notebook: what is asked goes to the kernel as a message, and what is selected as the state of the widget.
 function render({ model, el }) {
-  const waiting = new Map();
+  const waiting = new Map(), hidden = document.createElement("style");
+  // The picture beside the view is for where no kernel answers; a rule hides it whenever it comes onto the page.
+  const still = `.${CSS.escape(model.get("still"))}`;
+  const hiding = `${still} { display: none } .jp-OutputArea-child:has(${still}) { display: none }`;
+  document.head.append(hidden);
   let count = 0;
   const hear = (message) => {
     const { id, answer, error } = message, found = waiting.get(id);
     waiting.delete(id);
+    if (found) hidden.textContent = hiding;
     if (found) error ? found.reject(new Error(error)) : found.resolve(answer);
   };
   model.on("msg:custom", hear);
@@ -31,6 +36,7 @@ function render({ model, el }) {
     model.off("msg:custom", hear);
     model.off("change:marks", marked);
     view.end();
+    hidden.remove();
   };
 }
 
