@@ -12,14 +12,13 @@ from surgeon import versions
 from tests.command_line import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# CHANGELOG.md is left out: what it says of a version was so.
 SCANNED = [
     *(ROOT / "surgeon").rglob("*.py"),
     *(ROOT / "patterns").rglob("*.py"),
     *(ROOT / "docs").rglob("*.md"),
     *(ROOT / "notebooks").glob("*.ipynb"),
     *(ROOT / "notebooks").glob("*.md"),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "mkdocs.yml", "noxfile.py", ".ci/run")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "mkdocs.yml", "noxfile.py", ".ci/run")),
 ]
 INSTALLERS = r"\b(?:pip3?|pipx|uv|uvx|poetry|conda|mamba)\b(?: \w+)* (?:install|add|run|inject)\b"
 OLD = re.compile(
