@@ -59,8 +59,11 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes none of whose outputs is read, an output of the graph or named elsewhere; the last first.
 
     What only they read goes with them.  A node of a domain that nobody here knows stays, as does one with a body or a
-    local function that holds such: it may do more than make its outputs.
+    local function that holds such: it may do more than make its outputs.  A graph without outputs, such as a part that
+    somebody cut out, is left as it is: none of its nodes would stay.
     """
+    if not scope.proto.output:
+        return
     bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
     for node in reversed(scope.unread()):
         if node.alive and not _may_do_more(node, bodies):
@@ -69,6 +72,8 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
 def _left(index: Index, scope: Scope) -> str:
     """What is read by nobody and stays; "" where there is none."""
+    if not scope.proto.output:
+        return "the graph has no outputs, so that no node is read in the end"
     left = scope.unread()
     if not left:
         return ""

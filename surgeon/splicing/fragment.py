@@ -208,6 +208,8 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     if len(results) < len(match.outputs):
         results += graph.brought
     results = _asked_for(results, match)
+    with building(graph):  # a size that is fixed, say
+        results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]
     for item in results:
         if not isinstance(item, gs.Tensor):
             told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"

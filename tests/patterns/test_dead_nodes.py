@@ -45,6 +45,8 @@ SPARES = [
     Case(dead_nodes, "every node is read", graph("a = Exp(x) y = Neg(a)"), why="every node is read"),
     Case(dead_nodes, "an output of the graph", why="every node is read",
          model=graph("y = Neg(x) z = Exp(x)", "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)")),
+    Case(dead_nodes, "a graph without outputs", why="the graph has no outputs",
+         model=graph("y = Neg(x) z = Exp(y)", "(float[n, 4] x) => ()")),
     Case(dead_nodes, "one of its outputs is read", why="every node is read",
          model=graph("a, y = Split<axis = 1>(x)", "(float[n, 4] x) => (float[n, 2] y)")),
     Case(dead_nodes, "read in a body alone", why="every node is read",

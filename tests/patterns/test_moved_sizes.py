@@ -35,6 +35,10 @@ FIRES = [
          model=graph("y = Gather(s, two) z = Slice(s, zero, one, zero)", "int64[1] y, int64[1] z, float[a, c, b] t")),
     Case(size_of_transposed, "a slice that tells no axis", graph("y = Slice(s, one, two)")),
     Case(size_of_transposed, "a shape of one element", graph("y = Shape<start = 1, end = 2>(t)")),
+    *(Case(size_of_transposed, f"a fixed size, {name}", model=parse(
+        f"(float[a, 3, 4] x) => (int64[{rank}] y, float[a, 4, 3] t) {CONSTANTS} {{ {MOVED} {body} }}"))
+      for name, rank, body in (("sliced", 1, "y = Slice(s, one, two, zero)"), ("gathered", 1, "y = Gather(s, two)"),
+                               ("without an axis", 1, "y = Slice(s, two, three)"))),
     Case(size_of_reshaped, "a shape of one element", split("y = Shape<start = 1, end = 2>(t)")),
     Case(size_of_reshaped, "of the first", split("y = Shape<end = 1>(t)")),
     Case(size_of_reshaped, "a size before what is split", split("y = Slice(s, one, two, zero)")),
