@@ -208,8 +208,7 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     if len(results) < len(match.outputs):
         results += graph.brought
     results = _asked_for(results, match)
-    with building(graph):  # a size that is fixed, say
-        results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]
+    results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]  # a fixed size
     for item in results:
         if not isinstance(item, gs.Tensor):
             told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
@@ -373,10 +372,10 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
         if isinstance(value, AttributeProto):
             yield value
             continue
-        spec = known.attributes.get(name) if known is not None else None
         if isinstance(value, AttributeReference):
             yield value.proto(name)
             continue
+        spec = known.attributes.get(name) if known is not None else None
         require(value is not None, f"attribute {name} of {op} has no value")
         try:
             made = attribute_proto(name, value, spec.type if spec is not None else None)
