@@ -37,10 +37,6 @@ class Keeping:
         """Keep a node; the first reason stands."""
         self.pins.setdefault(place, (kind, reason))
 
-    def has(self, kind: str) -> bool:
-        """Whether any node is kept for a reason of this kind."""
-        return any(known == kind for known, _ in self.pins.values())
-
     def with_(self, places: Collection[Place]) -> "Keeping":
         """The same and these nodes beside, on trial."""
         return Keeping({**dict.fromkeys(places, ("", "tried")), **self.pins}, self.unfit)
@@ -80,6 +76,11 @@ class Builder:
         self.is_stale = False
         self._next: Wiring | None = None  # of the next copy, as nothing is written in it yet
         self._told: Told = {}
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the new dtype holds less than the old one."""
+        return self._change.narrows
 
     def wiring(self) -> Wiring:
         """Who makes and who reads each tensor, in the draft of the next copy; it changes once that is built."""

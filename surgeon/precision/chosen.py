@@ -31,10 +31,11 @@ def choices(graph: GraphProto) -> dict[str, str]:
     """
     read = {name for node in graph.node for name in free_names(node)}
     ends = {value.name for value in graph.output}
+    inner, either = read - ends, read | ends
     found: dict[str, str] = {}
     for node in graph.node:
         places = _places(node)
-        if places in (read | ends if _picks(node) else read - ends):
+        if places in (either if _picks(node) else inner):
             found[places] = node.input[0]
     return found
 

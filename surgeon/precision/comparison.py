@@ -1,10 +1,10 @@
 """Converted copies of a model held against it, and what to keep beside where one moves too far."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from surgeon.errors import ModelFileError
-from surgeon.file.recasting import limits
+from surgeon.file.recasting import limits, smallest
 from surgeon.file.save import Written
 from surgeon.precision.building import Builder, Built, Keeping
 from surgeon.precision.gauging import Magnitudes, Tensor
@@ -13,6 +13,7 @@ from surgeon.precision.lessening import Lessening
 from surgeon.precision.result import ConvertReport, off_by, unproved
 from surgeon.precision.stretches import Stretches
 from surgeon.precision.trying import Trying
+from surgeon.precision.wiring import STORED
 from surgeon.running.runtime import SessionError
 from surgeon.verdicts.compare import told_empty
 from surgeon.verdicts.side_by_side import side_by_side
@@ -37,7 +38,7 @@ class OutputComparison:
         decides: bool,
     ) -> None:
         self._builder, self.trying, self._report, self._keeping = builder, trying, report, keeping
-        self._ranges, self._decides = ranges, decides
+        self._ranges, self._decides, self._has_searched = ranges, decides, False
 
     def holds(self, built: Built, made: Written) -> bool:
         """Compare, and note in the report what came of it; False where more is to be kept now."""
@@ -46,7 +47,7 @@ class OutputComparison:
         if trying.why:
             report.error, report.reason = None, trying.why
             return True
-        report.error = self._error(built, made, self._keeping)
+        report.error = self._error(built, made, self._keeping, self._rounded(self._keeping))
         if report.error is None or report.error <= report.max_error:
             is_held = not built.plan.wiring.change.narrows or self._prove(built, made)
             if is_held and report.error is not None:
@@ -59,7 +60,7 @@ class OutputComparison:
             report.reason = f"The original's own outputs move by {own:.3g} of their scale from run to run"
             report.error = None
             return True
-        if self._decides and not self._keeping.has("error") and self._lessen(built):
+        if self._decides and not self._has_searched and self._lessen(built):
             return False
         hint = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
         hint = self._too_large(built) or f"give {hint}a larger --max-error"
@@ -131,34 +132,77 @@ class OutputComparison:
 
     def _lessen(self, built: Built) -> bool:
         """Keep the parts that move the outputs most; whether it holds then, and enough is left."""
+        self._has_searched = True
         nodes = {place_of(node): None for node in built.plan.changed if built.plan.wiring.ports[node].wants}
+        if self._keep_small(built, nodes):
+            return True
         parts = [[place for place in part.places if place in nodes] for part in Stretches(built, self._ranges).parts]
         inner = list(nodes.keys() - {place for part in parts for place in part})
-        search = Lessening([*parts, sorted(inner)], self._error_with, self._report.max_error)
-        search.run()
-        if search.reached > self._report.max_error or len(search.moved) >= _MOST_KEPT * len(nodes):
-            return False
-        for place, moved in search.moved.items():
+        search = self._searched([*parts, sorted(inner)], nodes)
+        for place, moved in search.items():
             self._keeping.keep(place, "error", f"its part alone moves the outputs by {moved:.2g} of their scale")
-        return True
+        return bool(search)
+
+    def _keep_small(self, built: Built, nodes: Collection[Place]) -> bool:
+        """Keep what makes or reads numbers that half precision takes for zero, or nearly so; whether it holds then.
+
+        A norm makes such numbers large again: it multiplies them by up to 1 / sqrt(epsilon), and the next one does too.
+        """
+        change = built.plan.wiring.change
+        small = [place for place in self._small(built) if place in nodes]
+        found = self._searched([small], nodes) if small else {}
+        told = f"it makes or reads a tensor of which all numbers are below {smallest(change.new):.3g}"
+        for place in found:
+            reason = f"{told}: {change.names[1]} keeps too little of them, and the outputs follow from them"
+            self._keeping.keep(place, "range", reason)
+        return bool(found)
+
+    def _small(self, built: Built) -> list[Place]:
+        """The nodes that make or read tensors of which no number has all digits in the new dtype."""
+        found: set[Place] = set()
+        for (scope, name), wire in built.plan.wiring.wires.items():
+            noted = self._ranges.get((scope.address, name))
+            if wire.maker != STORED and noted is not None and 0 < noted.most < smallest(built.plan.wiring.change.new):
+                nodes = (wire.node, *(use.node for use in wire.uses))
+                found.update(place_of(node) for node in nodes if node is not None)
+        return sorted(found)
+
+    def _searched(self, parts: Sequence[Sequence[Place]], nodes: Collection[Place]) -> dict[Place, float]:
+        """What of these parts to keep, each with how far it moves the outputs; nothing where that is not enough.
+
+        nodes: all that may be kept, of which some must be left.
+        """
+        search = Lessening(parts, self._error_with, self._report.max_error)
+        search.run()
+        if not search.holds or len(search.moved) >= _MOST_KEPT * len(nodes):
+            return {}
+        if search.is_cut_short:
+            told = f"the search for the nodes to keep ended after {search.trials} trials"
+            self._report.say(f"{told}: fewer nodes may be enough")
+        return search.moved
 
     def _error_with(self, kept: Collection[Place]) -> float:
+        """How far it moves at least where these nodes are kept too."""
         keeping = self._keeping.with_(kept)
+        rounded = self._rounded(keeping, in_search=True)
+        if rounded is not None and rounded > self._report.max_error:
+            return rounded
         built = self._builder.build(keeping)
         with self._builder.made(built) as made:
-            found = self._error(built, made, keeping)
+            found = self._error(built, made, keeping, rounded)
         return float("inf") if found is None else found
 
-    def _error(self, built: Built, made: Written, keeping: Keeping) -> float | None:
-        """How far a converted model moves: as it is, and with a rounding at each node.  None where neither runs."""
+    def _error(self, built: Built, made: Written, keeping: Keeping, rounded: float | None) -> float | None:
+        """How far a converted model moves: as it is, and with a rounding at each node.  None where neither runs.
+
+        rounded: the latter, as it was found just before.
+        """
         report, found, ran, at_nodes = self._report, list[float](), "", "with a rounding at each node"
         report.others, report.hidden = {}, None
-        if built.plan.wiring.change.narrows:
-            rounded = self._rounded(keeping)
-            if rounded is not None:
-                found.append(rounded)
-                self._count()
-                ran = f"{self.trying.oracle} {at_nodes}"
+        if rounded is not None:
+            found.append(rounded)
+            self._count()
+            ran = f"{self.trying.oracle} {at_nodes}"
         try:
             moved = self._apart(made)
             ran = f"{self.trying.oracle} and {at_nodes}" if ran else self.trying.oracle
@@ -178,14 +222,16 @@ class OutputComparison:
             report.reason, report.oracle = "", ran
         return max(found) if found else None
 
-    def _apart(self, made: Written, *, is_new: bool = True) -> float:
+    def _apart(self, made: Written, *, is_new: bool = True, in_search: bool = False) -> float:
         """How far outputs lie apart; under the original's own choice of rows where others are chosen.
 
-        Raises SessionError.
+        in_search: of a model that chooses at once under that choice, as one run is enough.  Raises SessionError.
         """
         report, trying = self._report, self.trying
+        if in_search and trying.choices:
+            return trying.error_of_choice(made, is_new=is_new)
         moved = trying.error(made, is_new=is_new)
-        if moved <= report.max_error or not trying.chooses:
+        if moved <= report.max_error or not trying.choices:
             return moved
         chosen = trying.error_of_choice(made, is_new=is_new)
         if chosen <= report.max_error:
@@ -198,11 +244,13 @@ class OutputComparison:
         for name, part in self.trying.others.items():
             self._report.others[name] = max(part, self._report.others.get(name, 0.0))
 
-    def _rounded(self, keeping: Keeping) -> float | None:
+    def _rounded(self, keeping: Keeping, *, in_search: bool = False) -> float | None:
         """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
+        if not self._builder.narrows:
+            return None
         try:
             with self._builder.made(self._builder.build(keeping, rounded=True)) as shown:
-                return self._apart(shown, is_new=False)
+                return self._apart(shown, is_new=False, in_search=in_search)
         except SessionError as refused:
             self._report.reason = self._report.reason or refused.line
             return None

@@ -1,5 +1,6 @@
 """Where the whole moves too far: the stretches that move it most are kept too, and of these what is enough."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 
@@ -7,46 +8,59 @@ from surgeon.precision.keeping import Place
 
 Error = Callable[[Collection[Place]], float]
 _PARTS = 12
-_MOST_TRIALS = 64
+MOST_TRIALS = 24
+"""After so many trials no part is divided further, and what is left of it is kept: each costs two runs of the model."""
 
 
 class Lessening:
     """Which of some nodes to keep so that the whole moves by no more than `most`.
 
     parts: nodes that are of the new dtype, those of a stretch together.  error: how far the whole moves where these are
-    kept.  moved: by node kept in the end, how far its part alone moves the whole.
+    kept.  moved: by node kept in the end, how far its part alone moves the whole, at least.  trials: how
+    many there were.
     """
 
     def __init__(self, parts: Sequence[Sequence[Place]], error: Error, most: float) -> None:
         self._error, self._most = error, most
-        self._trials = 0
+        self.trials = 0
         self.moved: dict[Place, float] = {}
         self.reached = float("inf")
         self._parts = _merged(parts, _PARTS)
 
+    @property
+    def holds(self) -> bool:
+        """Whether the whole moves by no more than it may, where these are kept."""
+        return self.reached <= self._most
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether fewer nodes may be enough, as the trials came to their end."""
+        return self.trials >= MOST_TRIALS
+
     def run(self) -> None:
         """Find them.  Where nothing helps, `reached` is beyond what was asked for."""
         every = range(len(self._parts))
+        self.reached = self._try(self._all(every))
+        if not self.holds or not self._parts:
+            return
         alone = [self._try(self._all(other for other in every if other != place)) for place in every]
-        kept: list[int] = []
-        for place in sorted(every, key=lambda place: alone[place], reverse=True):
-            kept.append(place)
-            self.reached = self._try(self._all(kept))
-            if self.reached <= self._most:
-                break
+        order = sorted(every, key=lambda place: alone[place], reverse=True)
+        count = 1 + bisect_left(every[1:], True, key=lambda count: self._try(self._all(order[:count])) <= self._most)
+        kept = order[:count]
         chosen = {place: self._parts[place] for place in kept}
-        if self.reached <= self._most:
-            for place in reversed(kept):  # the last is what moves the whole least
-                others = [node for other in kept if other != place for node in chosen[other]]
-                chosen[place] = self._lessened(others, chosen[place])
+        for place in reversed(kept):  # the last is what moves the whole least
+            others = [node for other in kept if other != place for node in chosen[other]]
+            chosen[place] = self._lessened(others, chosen[place])
         self.moved = {node: alone[place] for place in kept for node in chosen[place]}
 
     def _lessened(self, fixed: Sequence[Place], part: Sequence[Place]) -> list[Place]:
         """What of a part is enough: pieces are left out, smaller and smaller ones (Zeller's delta debugging, 2002)."""
         rest, count = list(part), 2
-        while len(rest) > 1 and self._trials < _MOST_TRIALS:
+        while len(rest) > 1:
             size = -(-len(rest) // count)
             for at in range(0, len(rest), size):
+                if self.is_cut_short:
+                    return rest
                 less = [*rest[:at], *rest[at + size :]]
                 reached = self._try([*fixed, *less])
                 if reached <= self._most:
@@ -62,7 +76,7 @@ class Lessening:
         return [node for place in chosen for node in self._parts[place]]
 
     def _try(self, kept: Collection[Place]) -> float:
-        self._trials += 1
+        self.trials += 1
         return self._error(kept)
 
 

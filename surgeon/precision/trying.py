@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 
 import numpy as np
 from onnx import ModelProto
@@ -167,22 +168,22 @@ class Trying:
                             found[name] = array
         return found
 
-    @property
-    def chooses(self) -> bool:
-        """Whether the original chooses rows by scores, so that roundings may swap some that are nearly alike."""
+    @cached_property
+    def choices(self) -> dict[str, str]:
+        """The rows that the original chooses by scores, as `choices` finds them: roundings may swap some of them."""
         imports = imports_of(self._skeleton.opset_import)
-        return bool(choices(self._skeleton.graph)) and imports.get("", 0) >= CHOOSING_OPSET
+        return choices(self._skeleton.graph) if imports.get("", 0) >= CHOOSING_OPSET else {}
 
     def error_of_choice(self, made: Written, *, is_new: bool = True) -> float:
         """The same as `error` under the original's own choice of rows, whose scores are compared too."""
         if self._choice is None:
             self._choice = list(self._chosen())
-        with choosing(made, choices(self._skeleton.graph)) as shown, self._away.open(shown) as session:
+        with choosing(made, self.choices) as shown, self._away.open(shown) as session:
             return self._error(session, [wanted for _, wanted in self.wanted], self._choice, is_new=is_new)
 
     def _chosen(self) -> Iterator[tuple[Arrays, Arrays]]:
         """Of each run of the original the places that it chose, and the scores.  Raises SessionError."""
-        found = choices(self._skeleton.graph)
+        found = self.choices
         names = list(dict.fromkeys((*found, *found.values())))
         for feeds, _ in self.wanted:
             arrays = {name: feeds[name] for name in names if name in feeds}
