@@ -44,6 +44,12 @@ DETECTOR = (
 )
 FIXED_DETECTOR, FREE_DETECTOR = DETECTOR.replace("COUNT", "1, 3"), DETECTOR.replace("COUNT", "1, n")
 UNTOLD_DETECTOR = FIXED_DETECTOR.replace("scores = Sigmoid(t)", "scores = Neg(t)")
+SIZED_IF = at(
+    17,
+    "(float[batch, n] x) => (float y) <int64 one = {1}, int64[1] flat = {-1}> "
+    "{ s = Shape(x) d = Gather(s, one) c = Equal(d, one) y = If(c) <then_branch = yes () => (float p) "
+    "{ p = Reshape(x, flat) }, else_branch = no () => (float q) { q = Identity(x) }> }",
+)
 BAKED = at(17, "(float[batch, 4] x) => (float[batch, 2, 2] y) <int64[3] s = {2, 2, 2}> { y = Reshape(x, s) }")
 FINISHED = (
     "(float[1, 9, 4] x) => (float[1, 9, 6] y) <float[4, 2] v = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1] l = {-1}> "
@@ -236,6 +242,20 @@ CASES = [
         TRT,
         "surgeon convert ORIGINAL OUT --ep tensorrt",
         original=at(17, "(float[1, 3000] x) => (float[1, 3000] y) { y = Softmax(x) }"),
+    ),
+    Case(
+        "surgeon.targets.tensorrt_branches.fix_of",
+        SIZED_IF,
+        TRT,
+        "surgeon edit IN OUT --dim n=N",
+        {"N": "3"},
+    ),
+    Case(
+        "surgeon.targets.tensorrt_branches.fix_of",
+        SIZED_IF,
+        "rewrite IN OUT --rules constant_if --target tensorrt",
+        "surgeon edit IN OUT --dim n=N",
+        {"N": "3"},
     ),
     Case(
         "surgeon.telling.misses.help_line",
@@ -532,6 +552,7 @@ CASES = [
     ),
 ]
 ELSEWHERE = {
+    "surgeon.targets.tensorrt_branches.next_steps",
     "surgeon.console.guard._defect",
     "surgeon.targets.tensorrt_word.FIX",
     "surgeon.targets.tensorrt_word._commands",

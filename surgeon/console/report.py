@@ -43,7 +43,7 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False, verbose:
     if diff and report.sites:
         click.echo("\n".join(diff_lines(report.sites)), file=stream)
     console.print(_rules_table(report, silent_rules(report)))
-    for lines, style in (([help_line(report)], "bold green"), (remarks(report), "bold yellow")):
+    for lines, style in (([help_line(report), *report.next_steps], "bold green"), (remarks(report), "bold yellow")):
         for line in filter(None, lines):
             console.print(Text(line, style=style), soft_wrap=True)
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]

@@ -68,7 +68,7 @@ def report_data(report: Report) -> dict[str, Any]:
 def of_report(report: Report, paper: Paper) -> Markup:
     """All that a rewrite did."""
     silent = silent_rules(report)
-    asides = [element("p", line) for line in (help_line(report), *remarks(report)) if line]
+    asides = [element("p", line) for line in (help_line(report), *report.next_steps, *remarks(report)) if line]
     misses = told_lines(report, verbose=paper.is_page)
     alike = kinds(report.sites), kinds(report.rolled_back)
     shown = KINDS if not paper.is_page else None

@@ -235,6 +235,7 @@ class Report(Displayed):
         dims: sizes of free dimensions that the proofs were asked to hold to, by name.
         misstated: of which node the file states a shape that it does not make, "" where of none.
         refused: why ONNX Runtime loads neither the original nor the result, "" where it loads one or was not asked.
+        next_steps: what is to be done before the model runs on the target, as sizes to give, a clause each.
 
     Examples:
         >>> import surgeon
@@ -265,6 +266,7 @@ class Report(Displayed):
     dims: dict[str, int] = field(default_factory=dict)
     misstated: str = ""
     refused: str = ""
+    next_steps: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -351,6 +353,7 @@ class Report(Displayed):
             **({"unused": list(self.unused)} if self.unused else {}),
             **({"dims": self.dims} if self.dims else {}),
             **{name: told for name in ("misstated", "refused") if (told := getattr(self, name))},
+            **({"next_steps": list(self.next_steps)} if self.next_steps else {}),
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],

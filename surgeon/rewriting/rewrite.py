@@ -33,6 +33,8 @@ from surgeon.rules.functions import LocalFunction
 from surgeon.rules.inline import inline_rules
 from surgeon.rules.rule import Rule
 from surgeon.shapes.misstated import UNVERIFIED, misstated
+from surgeon.target import target_of
+from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
     from surgeon.upgrading.result import Upgrade
@@ -170,6 +172,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
         report.dims, report.misstated = dict(settings.options.dims), misstated(run.index).told
+        report.next_steps = _next_steps(run)
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
         require_named(report, flat(selection), over.run.index, for_many=settings.for_many)
@@ -208,6 +211,14 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
     if report.rolled_back and not settings.keep_going:
         raise CheckFailed(complaint_of(report), report, result)
     return result, report
+
+
+def _next_steps(run: RuleRun) -> tuple[str, ...]:
+    """What is to be done before the rewritten model runs on the target."""
+    target = target_of(run.target)
+    if not isinstance(target, Target) or target.next_steps is None:
+        return ()
+    return tuple(target.next_steps(run.index))
 
 
 def _there(run: RuleRun, selection: Selection, name: str) -> str:

@@ -1,6 +1,6 @@
 """A target as a value: what it writes and runs, its kernels and own ops, its limits, and how it is checked for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ class Target(BaseTarget):
         check_header: notes what it does not read of a model's versions.
         examine: notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.support`).
         load: loads a model against which nothing else stands: what its first provider says against it, else None.
+        next_steps: what is to be done with a rewritten model before it runs there, a clause each.
 
     Examples:
         >>> from surgeon import Provider, Target
@@ -62,6 +63,7 @@ class Target(BaseTarget):
     check_header: "Callable[[ModelProto, Diagnostics], None] | None" = None
     examine: "Callable[[Examination], None] | None" = None
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
+    next_steps: "Callable[[Index], Iterable[str]] | None" = None
 
     def limits_on(self, provider: str | None) -> "Mapping[str, Limit]":
         """Its limits by op, and those of a provider, which need not be one of its own."""

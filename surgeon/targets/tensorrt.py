@@ -9,11 +9,12 @@ from surgeon.targets.tensorrt_ops import tensorrt_opsets, tensorrt_version
 from surgeon.targets.tensorrt_plugins import Plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from onnx import NodeProto
 
     from surgeon.diagnosis.limits import Limit
+    from surgeon.indexing.index import Index
     from surgeon.targets.examination import Examination
 
 
@@ -27,6 +28,12 @@ def _examine(asked: "Examination") -> None:
     from surgeon.targets.tensorrt_word import examine
 
     examine(asked)
+
+
+def _next_steps(index: "Index") -> "Iterator[str]":
+    from surgeon.targets.tensorrt_branches import next_steps
+
+    return next_steps(index)
 
 
 def _reads(node: "NodeProto") -> bool:
@@ -50,4 +57,5 @@ TARGET = Target(
     examine=_examine,
     reads=_reads,
     loads_plugins=True,
+    next_steps=_next_steps,
 )

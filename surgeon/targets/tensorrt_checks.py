@@ -4,6 +4,7 @@ It goes by the name of an op and not by its domain: first the ops of ONNX that i
 then plugins; a node with the attribute `plugin_namespace` is a plugin before all else.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto, TensorProto
@@ -11,11 +12,13 @@ from onnx import GraphProto, NodeProto, TensorProto
 from surgeon.commands import command
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Diagnostics, Kind, Link, place_of
+from surgeon.diagnosis.sized_branches import sized_ifs
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema, type_string
 from surgeon.targets.examination import Examination
 from surgeon.targets.support import check_schema, local_functions, missing_op
+from surgeon.targets.tensorrt_branches import fix_of, reason_of
 from surgeon.targets.tensorrt_lacking import LACKED_BY_RTX, behind
 from surgeon.targets.tensorrt_limits import EXEMPT
 from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
@@ -98,6 +101,7 @@ class TensorrtSupport:
 
     found: what is wrong by ONNX itself.  complaints: what TensorRT does not take.  plugins: the nodes that are meant
     for one.  ends: what is wrong with an input, an output or a weight, the same of several, and what helps.
+    sized: Ifs that TensorRT builds where further sizes are fixed.
     """
 
     def __init__(self, asked: Examination) -> None:
@@ -105,12 +109,21 @@ class TensorrtSupport:
         self.complaints: list[Complaint] = []
         self.plugins: set[Node] = set()
         self.ends: list[tuple[str, str, tuple[str, ...]]] = []
+        fixed = {name for name, (least, _, largest) in asked.request.dims.items() if least == largest}
+        self.sized = {found.node: found for found in sized_ifs(asked.index) if not fixed.issuperset(found.dims)}
 
     def check(self) -> None:
         """Collect what TensorRT does not read, as far as its documentation tells."""
         self._check_ends()
         self._check_nodes()
         note_precision(self.index, self.dtypes, self.found)
+
+    def note_sized(self, told: Collection[Node] = ()) -> None:
+        """Note each If that sizes decide.  told: those against which the builder itself says something."""
+        for node, found in self.sized.items():
+            if node not in told:
+                reason, helps = reason_of(found), [fix_of(found)]
+                self.found.add("advice", spelled(node), reason, at=place_of(node), node=node, helps=helps, stops=False)
 
     def _check_ends(self) -> None:
         """Note the inputs, outputs and weights of the network that TensorRT has no dtype for."""
@@ -222,7 +235,7 @@ class TensorrtSupport:
         if not listed.rtx:
             reason = f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does"
             self._note("advice", node, reason, "", *LACKED_BY_RTX.get(name, ()), stops=False)
-        for reason, help_ in self.limits.of(node):
+        for reason, help_ in self.limits.of(node) if node not in self.sized else ():
             self._note("restriction", node, reason, "", *filter(None, [help_]))
         self._check_types(node, listed)
 

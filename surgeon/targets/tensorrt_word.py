@@ -14,6 +14,7 @@ from surgeon.diagnosis.finding import CONSTANT, Kind, RuntimeWord, place_of
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.schemas import type_string
 from surgeon.targets.examination import Examination
+from surgeon.targets.tensorrt_branches import fix_of
 from surgeon.targets.tensorrt_checks import TAKEN, Complaint, TensorrtSupport
 from surgeon.targets.tensorrt_ops import tensorrt_version
 from surgeon.tensorrt.library import installed
@@ -42,6 +43,7 @@ def examine(asked: Examination) -> None:
         asked.found.runtime = RuntimeWord(silence=f"{tables}: {silence}")
         for complaint in support.complaints:
             complaint.note(asked.found)
+        support.note_sized()
         _note_ends(asked, support)
         return
     from surgeon.tensorrt.asking import Asking  # it brings what starts processes
@@ -153,7 +155,7 @@ def _merge(
     of_tables: set[Node],
 ) -> None:
     """Note the parser's faults in the words of the tables, where these have some."""
-    faults, has_sizes = said.faults, bool(said.sizes)
+    faults, has_sizes, sized = said.faults, bool(said.sizes), support.sized
     refused = {nodes[one.node]: one for one in faults if one.node in nodes}
     for complaint in support.complaints:
         if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
@@ -168,8 +170,9 @@ def _merge(
             replace(advice, kind="kernel", stops=True).note(asked.found)
         else:
             kind: Kind = "build" if fault.stage == "build" else "restriction"
-            helps = _helps(fault, has_sizes)
+            helps = [fix_of(sized[node])] if node in sized else _helps(fault, has_sizes)
             asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=helps)
+    support.note_sized(refused)
     unplaced = [fault for fault in faults if fault.node not in nodes]
     if unplaced:
         _note_ends(asked, support)
