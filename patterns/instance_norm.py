@@ -42,6 +42,13 @@ def one_node(g: Graph, m: Instances) -> Tensor:
     return g.instance_normalization(m.x, m.scale, m.bias, epsilon=m.epsilon)
 
 
+def are_several(m: Instances) -> None:
+    """Of a single number the result is the bias, to which ONNX Runtime's kernel adds what x loses when it is scaled."""
+    require(m.x.shape is not None, "the rank of x is unknown")
+    fixed = prod(size for size in m.x.shape[2:] if isinstance(size, int))
+    require(fixed > 1, "of a single number ONNX Runtime's kernel loses digits: a size behind the channels must be fixed")
+
+
 def are_spatial(m: Instances) -> None:
     """Over the only axis behind the channels, and without a scale for each, it is a layer normalisation."""
     if m.axes is not None:
@@ -49,14 +56,11 @@ def are_spatial(m: Instances) -> None:
         factors = (item.shape or () for item in (m.scale, m.bias) if item is not None)
         has_scale = any(size != 1 for shape in factors for size in shape[:-1])
         require(m.x.rank > 3 or has_scale, "over the last axis alone it is a layer normalisation")
-        sizes = m.x.shape[2:]
-        require(all(isinstance(size, int) for size in sizes), "the sizes behind the channels must be fixed")
-        require(prod(sizes) > 1, "of a single number ONNX Runtime's kernel loses digits")
 
 
 @rule(
     patterns=[by_moments, with_scale_behind],
-    conditions=[over_named_axes, are_spatial],
+    conditions=[over_named_axes, are_spatial, are_several],
     target="onnx",
     form_patterns=[one_node],
 )
@@ -66,7 +70,7 @@ def instance_norm(g: Graph, m: Instances) -> Tensor:
     What: each channel of each image less its mean, over √(its variance + ε), then · scale + bias for each channel; a
     scale and a bias behind a node that has none move into it.
     Numerics: rounding only; but ONNX Runtime multiplies x before it takes the mean off, which for a single number (one
-    pixel, where the result is the bias alone) loses digits, so the sizes behind the channels must be fixed.
+    pixel, where the result is the bias) loses digits, so a size behind the channels must be fixed and larger than 1.
     TensorRT: the node is one normalization layer.
     """
     x = for_epsilon(g, m.x, m.epsilon)

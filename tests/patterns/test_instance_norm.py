@@ -14,6 +14,7 @@ CONSTANTS = {
     "scale": "float[3, 1, 1] scale = {1.5, -0.5, 2}",
     "bias": "float[3, 1, 1] bias = {1, 2, 3}",
 }
+SIGNALS = ("float[3, 1] scale = {1.5, -0.5, 2}", "float[3, 1] bias = {1, 2, 3}")
 CENTRED = "a = ReduceMean<axes = [2, 3]>(x) c = Sub(x, a)"
 VARIANCE = "q = Pow(c, two) v = ReduceMean<axes = [2, 3]>(q) e = Add(v, eps) s = Sqrt(e)"
 BY_HAND = f"{CENTRED} {VARIANCE} d = Div(c, s) m = Mul(d, scale) y = Add(m, bias)"
@@ -34,12 +35,14 @@ FIRES = [
     Case(instance_norm, "by hand, a scale of shape [1, 3, 1, 1]",
          graph(BY_HAND, scale="float[1, 3, 1, 1] scale = {1.5, -0.5, 2}")),
     Case(instance_norm, "three axes with a scale for each channel",
-         graph(BY_HAND.replace("[2, 3]", "[2]"), HEAD.replace("5, 4", "4"), scale="float[3, 1] scale = {1.5, -0.5, 2}",
-               bias="float[3, 1] bias = {1, 2, 3}")),
+         graph(BY_HAND.replace("[2, 3]", "[2]"), HEAD.replace("5, 4", "4"), scale=SIGNALS[0], bias=SIGNALS[1])),
     Case(instance_norm, "a scale along the last axis stays behind",
          graph(BY_HAND, scale="float[4] scale = {1, 2, 3, 4}")),
     Case(instance_norm, "scale and bias behind a node that has none", graph(BEHIND)),
-    Case(instance_norm, "the same with sizes that are not fixed", graph(BEHIND, HEAD.replace("5, 4", "h, w"))),
+    Case(instance_norm, "the same with a size that is not fixed", graph(BEHIND, HEAD.replace("5, 4", "h, 4"))),
+    Case(instance_norm, "by hand, with a size that is not fixed", graph(BY_HAND, HEAD.replace("5, 4", "5, w"))),
+    Case(instance_norm, "of signals, scale and bias behind the node",
+         graph(BEHIND, HEAD.replace("5, 4", "4"), scale=SIGNALS[0], bias=SIGNALS[1])),
     Case(instance_norm, "back to primitives", target="decomposed",
          model=graph("y = InstanceNormalization<epsilon = 1e-5>(x, one, zero)", one="float[3] one = {1.5, -0.5, 2}")),
 ]
@@ -57,6 +60,14 @@ SPARES = [
                      bias="float[4] bias = {1, 2, 3, 4}")),
     Case(instance_norm, "sizes that may be one", why="must be fixed",
          model=graph(BY_HAND, HEAD.replace("5, 4", "h, w"))),
+    Case(instance_norm, "sizes that may be one, behind a node", why="must be fixed",
+         model=graph(BEHIND, HEAD.replace("5, 4", "h, w"))),
+    Case(instance_norm, "a signal that may have one element, behind a node", why="must be fixed",
+         model=graph(BEHIND, HEAD.replace("5, 4", "t"), scale=SIGNALS[0], bias=SIGNALS[1])),
+    Case(instance_norm, "one size of one, the other free, behind a node", why="must be fixed",
+         model=graph(BEHIND, HEAD.replace("5, 4", "1, w"))),
+    Case(instance_norm, "a single pixel behind a node", why="a single number",
+         model=graph(BEHIND, HEAD.replace("5, 4", "1, 1"))),
     Case(instance_norm, "a single pixel", why="a single number", model=graph(BY_HAND, HEAD.replace("5, 4", "1, 1"))),
     Case(instance_norm, "a scale along the last axis behind a node", why="along the channels alone",
          model=graph(BEHIND, scale="float[4] scale = {1, 2, 3, 4}")),
