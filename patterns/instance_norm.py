@@ -46,7 +46,7 @@ def are_several(m: Instances) -> None:
     """Of a single number the result is the bias, to which ONNX Runtime's kernel adds what x loses when it is scaled."""
     require(m.x.shape is not None, "the rank of x is unknown")
     fixed = prod(size for size in m.x.shape[2:] if isinstance(size, int))
-    require(fixed > 1, "of a single number ONNX Runtime's kernel loses digits: a size behind the channels must be fixed")
+    require(fixed > 1, "of a single number ONNX Runtime's kernel loses digits, so one size must be fixed at 2 or more")
 
 
 def are_spatial(m: Instances) -> None:

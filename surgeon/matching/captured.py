@@ -15,7 +15,8 @@ from surgeon.ops.records import record
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
 from surgeon.shapes.facts import Shape
-from surgeon.shapes.indexed import columns_of, elements_of, shapes_of
+from surgeon.shapes.indexed import columns_of, elements_of
+from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size
 
 
@@ -28,6 +29,10 @@ class Asked(Protocol):
     asked_dtype: bool
     asked_shape: bool
     asked_last: tuple[str, tuple[str, int]] | None
+
+    @property
+    def shapes(self) -> Shapes:
+        """What is known of its tensors."""
 
     def rest_on(self, tensors: Iterable[str]) -> None:
         """Have it rest on the nodes that make these tensors too."""
@@ -59,7 +64,7 @@ class Captured(Operators, gs.Variable):
         """The element type, or None where it is unknown."""
         self._match.asked_dtype = True
         self._match.asked_last = ("dtype", self.key)
-        found = shapes_of(self._match.index).dtype(self._match.scope, self._name)
+        found = self._match.shapes.dtype(self._match.scope, self._name)
         return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
 
     @dtype.setter
@@ -75,7 +80,7 @@ class Captured(Operators, gs.Variable):
         """
         self._match.asked_shape = True
         self._match.asked_last = ("shape", self.key)
-        return shapes_of(self._match.index).shape(self._match.scope, self._name)
+        return self._match.shapes.shape(self._match.scope, self._name)
 
     @shape.setter
     def shape(self, value: object) -> None:
@@ -91,7 +96,7 @@ class Captured(Operators, gs.Variable):
     def elements(self) -> list[Size] | None:
         """The elements of a small tensor of integers, in order, as sizes; None where one of them is unknown."""
         self._ask("values")
-        found = shapes_of(self._match.index).value(self._match.scope, self._name)
+        found = self._match.shapes.value(self._match.scope, self._name)
         return None if found is None else list(found.reshape(-1))
 
     @property

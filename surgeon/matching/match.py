@@ -19,6 +19,8 @@ from surgeon.matching.roots import CLIMB_LIMIT, Climb, anchors, is_hopeless
 from surgeon.matching.sizes import SizesAsked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.ops.records import TRANSPARENT
+from surgeon.shapes.indexed import shapes_of
+from surgeon.shapes.shapes import Shapes
 
 _SLOT, _RECORD = attrgetter("slot"), attrgetter("record")
 
@@ -45,6 +47,7 @@ class Match(Displayed):
         asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which capture.
         template: what it has in common with sites that look exactly like it, where it was found by that.
         sizes: who reads inner tensors for their sizes alone, which others have too.
+        call: the shapes in one call of the local function that it lies in, while it is asked about that call.
 
     Examples:
         >>> import surgeon
@@ -66,6 +69,12 @@ class Match(Displayed):
     asked_last: tuple[str, tuple[str, int]] | None = None
     template: object = None
     sizes: tuple[SizesAsked, ...] = ()
+    call: Shapes | None = None
+
+    @property
+    def shapes(self) -> Shapes:
+        """What is known of its tensors: in one call of its function, or whatever the call is."""
+        return shapes_of(self.index) if self.call is None else self.call
 
     @property
     def root(self) -> Node:

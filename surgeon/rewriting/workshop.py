@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import onnx
@@ -19,6 +19,7 @@ from surgeon.rewriting.runnable import NoKernel, lacking_kernel
 from surgeon.rules.rule import Plan
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.ways import Ways
 from surgeon.splicing.fragment import Fragment, Ref, build, call_with_captures
 from surgeon.splicing.splice import import_version
 from surgeon.target import Provider
@@ -68,6 +69,10 @@ class Workshop:
     def _shapes(self) -> Shapes:
         return shapes_of(self._index)
 
+    @cached_property
+    def _ways(self) -> Ways:
+        return Ways(self._index, self._shapes)
+
     def known(self, match: Match) -> Fragment | None:
         """What is written at sites that look exactly like this one and have the same facts; None before the first."""
         said = self._alike.get(match.template)
@@ -96,14 +101,36 @@ class Workshop:
 
     def require(self, condition: Callable[..., Any], compiled: Compiled, match: Match) -> None:
         """Hold a match against a condition of its rule.  Raises Refused where it does not hold."""
-        why = self._once(condition, compiled, match, lambda: _refused(condition, match))
+        why = self._once(condition, compiled, match, lambda: self._refusal(condition, match))
         if why is not None:
             raise Refused(why)
 
     def build(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
-        """The replacement of a match.  Raises what the rule's own code raises, Refused among it."""
+        """The replacement of a match.  Raises what the rule's own code raises, Refused among it.
+
+        In a local function it is the same for all calls; what the rule's code refuses in one of them is refused.
+        """
         function = plan.form.function
-        return self._once(function, compiled, match, lambda: build(function, match))
+        return self._once(function, compiled, match, lambda: self._in_each_call(match, partial(build, function))[0])
+
+    def _refusal(self, condition: Callable[..., Any], match: Match) -> str | None:
+        """Why a condition does not let a match pass, in a local function in one of its calls; None where it does."""
+        return next(filter(None, self._in_each_call(match, partial(_refused, condition))), None)
+
+    def _in_each_call(self, match: Match, ask: Callable[[Match], T]) -> list[T]:
+        """What is said of a match, whatever the call of its function is, and then of each call."""
+        found = [ask(match)]
+        try:
+            for shapes in self._calls(match):
+                match.call = shapes
+                found.append(ask(match))
+        finally:
+            match.call = None
+        return found
+
+    def _calls(self, match: Match) -> list[Shapes]:
+        """The shapes in each call of the local function in which a match lies; none outside of functions."""
+        return [] if match.scope.function is None else self._ways.into(match.scope)
 
     def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
         """What a rule's function says of a match, asked for only where no match with the same answers was before."""
@@ -135,18 +162,23 @@ class Workshop:
         """What there is to be asked of the captured tensors, so far as this goes."""
         if asks == NOTHING:
             return ()
-        shapes, scope = self._shapes, match.scope
-        ask = shapes.facts if asks == SHAPES else shapes.dtype
-        names = [held if isinstance(held, Several) else (held,) for held in match.bound.values()]
-        return tuple([ask(scope, name) for held in names for name in held if isinstance(name, str)])
+        held = [item if isinstance(item, Several) else (item,) for item in match.bound.values()]
+        names = [name for items in held for name in items if isinstance(name, str)]
+        seen = [shapes.facts if asks == SHAPES else shapes.dtype for shapes in (self._shapes, *self._calls(match))]
+        return tuple([ask(match.scope, name) for ask in seen for name in names])
 
     def require_valid(self, match: Match, fragment: Fragment) -> NoKernel | None:
         """Refuse a replacement whose nodes break their schemas, before anything is edited.
 
-        Returns the node that the execution provider cannot run, if there is one.  Raises Refused where it does not suit
-        this model, RuleError where it would suit none.
+        Returns the node that the execution provider cannot run, in a local function for one of its calls, if there is
+        one.  Raises Refused where it does not suit this model, RuleError where it would suit none.
         """
-        scope, shapes = match.scope, self._shapes
+        ways = (self._shapes, *self._calls(match))
+        return next(filter(None, [self._lacking_of(match, fragment, shapes) for shapes in ways]), None)
+
+    def _lacking_of(self, match: Match, fragment: Fragment, shapes: Shapes) -> NoKernel | None:
+        """The same for what these shapes tell of the dtypes."""
+        scope = match.scope
         dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
         made = tuple([shapes.dtype(scope, name) for name in match.outputs])
         key = (id(fragment), tuple(dtypes.values()), made, scope.opset)

@@ -11,8 +11,9 @@ import onnx
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, Place
-from surgeon.indexing.scope import Scope, qualified
+from surgeon.indexing.scope import Scope
 from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.ways import Ways
 from surgeon.sites.cut import Cut
 from surgeon.sites.experiment import Experiment, ProofOptions, Trace
 from surgeon.sites.forms import Form, form_of
@@ -49,7 +50,7 @@ class SiteCheck:
         self._forms: dict[Form, Signature] = {}  # which is proved in full
         self._whole: set[Signature] = set()  # proved with the weights of the model
         self._in_vain: Counter[Signature] = Counter()
-        self._calls: dict[int, list[Shapes]] = {}
+        self._ways = Ways(index, self._shapes)
         self._rests: dict[Region, set[Place]] = {}  # by a comparison of nodes
         self._cuts: dict[tuple[Region, Shapes], Cut] = {}  # made to see what is unknown, until their regions are proved
         self._read = 0
@@ -90,7 +91,7 @@ class SiteCheck:
         if region in self._rests:
             return set(self._rests[region])
         found: set[Place] = set()
-        for shapes in self._contexts(region.scope):
+        for shapes in self._ways.into(region.scope):
             for depth in (0, max(DEEPER)):
                 with suppress(CannotCut):  # then nothing was proved in that way
                     found |= Cut(region, self._origin, shapes, depth=depth).rests
@@ -98,31 +99,8 @@ class SiteCheck:
 
     def _signed(self, region: Region) -> Iterator[tuple[Signature, Shapes]]:
         """The signature of a region for each way in which its scope is reached."""
-        for shapes in self._contexts(region.scope):
+        for shapes in self._ways.into(region.scope):
             yield self._signatures.of(region, shapes), shapes
-
-    def _contexts(self, scope: Scope) -> list[Shapes]:
-        """The shapes seen from a scope: one for the main graph, one per way of calling it for a local function."""
-        function = scope.function
-        if function is None:
-            return [self._shapes]
-        if id(function) not in self._calls:
-            self._calls[id(function)] = []  # a function that calls itself, which ONNX forbids, ends here
-            ways = {around.call: around for around in self._calling(function)}
-            self._calls[id(function)] = list(ways.values())
-        return self._calls[id(function)]
-
-    def _calling(self, function: Scope) -> Iterator[Shapes]:
-        """The shapes inside a local function, for each of its calls in the source."""
-        proto = function.proto
-        if not isinstance(proto, onnx.FunctionProto):
-            return
-        op = qualified(proto.domain, proto.name)
-        for outer in self._origin.index.scopes:
-            for node in outer.by_op.get(op, ()):
-                if node.original and node.proto.overload == proto.overload:
-                    insides = (around.inside(node) for around in self._contexts(outer))
-                    yield from (inside for inside in insides if inside is not None)
 
     def _of(self, region: Region, ways: Sequence[tuple[Signature, Shapes]]) -> SiteProof:
         if not ways:
@@ -295,7 +273,7 @@ class SiteCheck:
         tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
         for name, (dtype, shape) in tensors.items():
             self._shapes.learn(unknown[name], name, dtype, shape)
-        self._calls.clear()
+        self._ways.forget()
         self._cuts.clear()
         self._origin.of_data.clear()
         return bool(tensors)
