@@ -17,9 +17,9 @@ from surgeon.ops.node_check import check_node
 from surgeon.ops.schemas import dtype_number, learn_dtypes, schema
 from surgeon.rewriting.runnable import NoKernel, lacking_kernel
 from surgeon.rules.rule import Plan
+from surgeon.shapes.entrances import Entrances
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.ways import Ways
 from surgeon.splicing.fragment import Fragment, Ref, build, call_with_captures
 from surgeon.splicing.splice import import_version
 from surgeon.target import Provider
@@ -70,8 +70,8 @@ class Workshop:
         return shapes_of(self._index)
 
     @cached_property
-    def _ways(self) -> Ways:
-        return Ways(self._index, self._shapes)
+    def _entrances(self) -> Entrances:
+        return Entrances(self._index, self._shapes)
 
     def known(self, match: Match) -> Fragment | None:
         """What is written at sites that look exactly like this one and have the same facts; None before the first."""
@@ -130,7 +130,7 @@ class Workshop:
 
     def _calls(self, match: Match) -> list[Shapes]:
         """The shapes in each call of the local function in which a match lies; none outside of functions."""
-        return [] if match.scope.function is None else self._ways.into(match.scope)
+        return [] if match.scope.function is None else self._entrances.into(match.scope)
 
     def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
         """What a rule's function says of a match, asked for only where no match with the same answers was before."""

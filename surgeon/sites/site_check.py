@@ -12,8 +12,8 @@ import onnx
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Scope
+from surgeon.shapes.entrances import Entrances
 from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.ways import Ways
 from surgeon.sites.cut import Cut
 from surgeon.sites.experiment import Experiment, ProofOptions, Trace
 from surgeon.sites.forms import Form, form_of
@@ -50,7 +50,7 @@ class SiteCheck:
         self._forms: dict[Form, Signature] = {}  # which is proved in full
         self._whole: set[Signature] = set()  # proved with the weights of the model
         self._in_vain: Counter[Signature] = Counter()
-        self._ways = Ways(index, self._shapes)
+        self._entrances = Entrances(index, self._shapes)
         self._rests: dict[Region, set[Place]] = {}  # by a comparison of nodes
         self._cuts: dict[tuple[Region, Shapes], Cut] = {}  # made to see what is unknown, until their regions are proved
         self._read = 0
@@ -91,7 +91,7 @@ class SiteCheck:
         if region in self._rests:
             return set(self._rests[region])
         found: set[Place] = set()
-        for shapes in self._ways.into(region.scope):
+        for shapes in self._entrances.into(region.scope):
             for depth in (0, max(DEEPER)):
                 with suppress(CannotCut):  # then nothing was proved in that way
                     found |= Cut(region, self._origin, shapes, depth=depth).rests
@@ -99,7 +99,7 @@ class SiteCheck:
 
     def _signed(self, region: Region) -> Iterator[tuple[Signature, Shapes]]:
         """The signature of a region for each way in which its scope is reached."""
-        for shapes in self._ways.into(region.scope):
+        for shapes in self._entrances.into(region.scope):
             yield self._signatures.of(region, shapes), shapes
 
     def _of(self, region: Region, ways: Sequence[tuple[Signature, Shapes]]) -> SiteProof:
@@ -273,7 +273,7 @@ class SiteCheck:
         tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
         for name, (dtype, shape) in tensors.items():
             self._shapes.learn(unknown[name], name, dtype, shape)
-        self._ways.forget()
+        self._entrances.forget()
         self._cuts.clear()
         self._origin.of_data.clear()
         return bool(tensors)

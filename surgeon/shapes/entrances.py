@@ -9,7 +9,7 @@ from surgeon.indexing.scope import Scope, qualified
 from surgeon.shapes.shapes import Shapes
 
 
-class Ways:
+class Entrances:
     """The shapes seen from a scope: one for the main graph, one per way of calling it for a local function.
 
     index: of the model.  shapes: of its main graph.
