@@ -34,7 +34,7 @@ class HiddenRows:
 
     def without(self, feeds: Feeds, output: np.ndarray, other: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
         """Another answer with the rows of the first that see no key, fewest first; and if so of a causal model only."""
-        masks = [feeds[name] for name in self._of(feeds)]
+        masks = [feeds[name] for name in self.masks_of(feeds)]
         for causal in (False, True) if other.shape == output.shape else ():
             rows = _hidden(masks, output, causal=causal)
             if rows is not None:
@@ -44,10 +44,10 @@ class HiddenRows:
     def is_causal(self, feeds: Feeds) -> bool:
         """Whether no row of the original sees a later key than its own, as these inputs show it."""
         with suppress(SessionError), self._away.open(self._original) as session:
-            return _is_causal(session, feeds, self._of(feeds))
+            return _is_causal(session, feeds, self.masks_of(feeds))
         return False
 
-    def _of(self, feeds: Feeds) -> list[str]:
+    def masks_of(self, feeds: Feeds) -> list[str]:
         """The inputs that are masks of keys, as far as the model tells what its inputs are."""
         if self._masks is None:
             self._masks = []

@@ -117,6 +117,10 @@ class OutputComparison:
             held = {}
             line = refused.line if isinstance(refused, SessionError) else str(refused)
             self._report.say(f"stretches are not run by themselves: {line.rstrip('.')}")
+        if self.trying.shown:
+            masks = ", ".join(map(repr, self.trying.shown))
+            self._report.say(f"each stretch is run with the first key of {masks} shown: where a mask hides all keys "
+                             "of a row, what the row answers follows from roundings")
         proofs = stretches.proofs(parts, made, held, self.trying.options)
         self._report.stretches = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
         every = zip(kinds, parts, proofs, strict=True)

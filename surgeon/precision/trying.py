@@ -15,6 +15,7 @@ from surgeon.inputs.fitted import FittedSizes
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.exposing import exposing, fetch
+from surgeon.models.hidden_rows import HiddenRows
 from surgeon.models.model_check import require_options
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import MUCH
@@ -43,7 +44,8 @@ class Trying:
     why: one sentence on why nothing can be run, else empty.  invalid: what ONNX Runtime says of an original that it
     does not load although it has all kernels.  oracle: what ran the model that was tried last.
     others: of outputs that hold no floats, the part of their elements that were others there.  is_stale: whether what
-    the file states of inner shapes is not what they are.
+    the file states of inner shapes is not what they are.  shown: the masks that hide a first key;
+    `inner` runs with that key shown.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Trying:
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle, self.is_stale, self.invalid = "", False, ""
         self.others: dict[str, float] = {}
+        self.shown: list[str] = []
         self._choice: list[tuple[Arrays, Arrays]] | None = None
         self.options = options
 
@@ -154,9 +157,9 @@ class Trying:
     def inner(self, names: Sequence[str]) -> Arrays:
         """What these tensors of the main graph held on the first inputs, as far as memory takes.
 
-        Raises SessionError.
+        With the first key of each mask shown; `shown` names the masks that this changes.  Raises SessionError.
         """
-        feeds, _ = self.wanted[0]
+        feeds = self._with_keys(self.wanted[0][0])
         found = {name: feeds[name] for name in names if name in feeds}
         inner, left = [name for name in names if name not in feeds], _MOST_BYTES
         if inner:
@@ -167,6 +170,15 @@ class Trying:
                         if left >= 0:
                             found[name] = array
         return found
+
+    def _with_keys(self, feeds: Arrays) -> Arrays:
+        """The same inputs with the first key of each mask shown, so that no row is one that a mask hides whole."""
+        hidden = HiddenRows(self._original, self._skeleton, self._away)
+        masks = {name: feeds[name].copy() for name in hidden.masks_of(feeds)}
+        for array in masks.values():
+            array[..., :1] = 1
+        self.shown = [name for name, array in masks.items() if not np.array_equal(array, feeds[name])]
+        return {**feeds, **masks}
 
     @cached_property
     def choices(self) -> dict[str, str]:
