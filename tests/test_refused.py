@@ -34,7 +34,7 @@ def test_why_a_model_is_not_loaded_is_told(case: str) -> None:
     output, body, why = OTHERS[case]
     _, report = surgeon.rewrite(model(output, body), "gelu")
     assert report.outcome == "proved"
-    assert report.refused.startswith("ONNX Runtime loads neither the original nor what is made of it: ")
+    assert report.refused.startswith("ONNX Runtime loads neither the original nor the result: ")
     assert why in report.refused
     assert report.to_dict()["refused"] == report.refused
     (told,) = remarks(report)
@@ -45,7 +45,7 @@ def test_the_command_line_says_it(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model(*OTHERS["an op that is not there"][:2]), path)
     found = run("rewrite", str(path), str(tmp_path / "out.onnx"), "--rules", "gelu")
-    assert "ONNX Runtime loads neither the original nor what is made of it" in found.stdout
+    assert "ONNX Runtime loads neither the original nor the result" in found.stdout
     assert f"what to do: surgeon check {path}" in found.stdout
     quiet = run("rewrite", str(path), str(tmp_path / "out.onnx"), "--rules", "gelu", "--quiet")
     assert "NoSuchOp" in quiet.stderr
@@ -90,7 +90,7 @@ def test_what_does_not_load_any_more_is_not_written(sizes: str, loads: bool) -> 
     if not loads:
         assert "neither" in surgeon.rewrite(made, "constant_folding")[1].refused
         return
-    with pytest.raises(surgeon.CheckFailed, match="loads the original and not what is made of it, .*Incompatible"):
+    with pytest.raises(surgeon.CheckFailed, match="loads the original but not the result, .*Incompatible"):
         surgeon.rewrite(made, "constant_folding")
     _, report = surgeon.rewrite(made, "constant_folding", keep_going=True)
     assert len(report.rolled_back) == 1

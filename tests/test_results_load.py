@@ -96,7 +96,7 @@ def test_a_result_without_a_site_to_blame_is_not_written(tmp_path: Path, monkeyp
     found = run("upgrade", path, out, "--opset", 25, "--check", "none")
     assert found.exit_code == 1
     assert (
-        "The upgraded model does not load: ONNX Runtime loads the original and not what is made of it" in found.output
+        "The upgraded model does not load: ONNX Runtime loads the original but not the result" in found.output
     )
     assert "Swish" in found.output
     assert not out.exists()
@@ -126,7 +126,7 @@ def test_what_edits_and_merges_make_is_loaded_too(tmp_path: Path, monkeypatch: p
 
 
 UNLOADABLE = model_of("i = Identity(x) b = Exp(i) c = Abs(b) a = acme.Snake(c) y = Add(c, c)")
-NEITHER = "ONNX Runtime loads neither the original nor what is made of it: "
+NEITHER = "ONNX Runtime loads neither the original nor the result: "
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,11 @@ def loading(
     why = _told(refused.line.rstrip("."), made)
     ways = ((original, optimised) for original in originals for optimised in (False, True))
     if any(refusal(original, options, optimised=optimised) for original, optimised in ways):
-        told = f"ONNX Runtime loads neither the original nor what is made of it: {why}"
+        told = f"ONNX Runtime loads neither the original nor the result: {why}"
         return LoadAnswer(told="" if refused.lacks in excused and "kernel" in excused else told)
     if refused.lacks in excused:
         return LoadAnswer()
-    return LoadAnswer(f"ONNX Runtime loads the original and not what is made of it, {why}")
+    return LoadAnswer(f"ONNX Runtime loads the original but not the result, {why}")
 
 
 def require_loaded(
