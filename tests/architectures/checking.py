@@ -37,6 +37,13 @@ OPERATIONS = {
 }
 """What one node computes, for ops whose attributes do not change it."""
 
+RESIDUALS = {
+    "LayerNormalization": "skip_layer_norm",
+    "RMSNormalization": "skip_rms_norm",
+    "SimplifiedLayerNormalization": "skip_rms_norm",
+}
+"""Norms before which a residual is a Sum where a CPU runs it: there that is faster than one node."""
+
 SINCE = {"group_norm": 21}
 """The first opset with an op for an operation that a CPU runs; below, there is nothing to rewrite it to."""
 
@@ -121,8 +128,10 @@ def check(case: Case, output: Path) -> Row:
 def operations(path: Path) -> Counter[str]:
     """Operations that are one node, over all scopes of a model."""
     model = onnx.load(path, load_external_data=False)
-    nodes = _nodes([*model.graph.node, *(node for function in model.functions for node in function.node)])
-    return Counter(name for node in nodes for name in operation(node))
+    nodes = list(_nodes([*model.graph.node, *(node for function in model.functions for node in function.node)]))
+    sums = {node.output[0] for node in nodes if node.op_type == "Sum"}
+    skips = (RESIDUALS[node.op_type] for node in nodes if node.op_type in RESIDUALS and node.input[0] in sums)
+    return Counter(name for node in nodes for name in operation(node)) + Counter(skips)
 
 
 def operation(node: onnx.NodeProto) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ OPERATIONS = {
     "softmax": Operation((Op("", "Softmax"),)),
     "log_softmax": Operation((Op("", "LogSoftmax"),)),
     "layer_norm": Operation((Op("", "LayerNormalization"), Op(MS, "SkipLayerNormalization"))),
-    "skip_layer_norm": Operation((Op(MS, "SkipLayerNormalization"),)),
+    "skip_layer_norm": Operation((Op(MS, "SkipLayerNormalization"), Op("", "Sum"))),  # on a CPU Sum is faster
     "rms_norm": Operation(
         (
             Op("", "SimplifiedLayerNormalization"),
@@ -97,7 +97,7 @@ OPERATIONS = {
             Op(MS, "SkipSimplifiedLayerNormalization"),
         )
     ),
-    "skip_rms_norm": Operation((Op(MS, "SkipSimplifiedLayerNormalization"),)),
+    "skip_rms_norm": Operation((Op(MS, "SkipSimplifiedLayerNormalization"), Op("", "Sum"))),
     "group_norm": Operation((Op(MS, "GroupNorm"), Op("", "GroupNormalization", 21)), ep="cuda"),
     "instance_norm": Operation((Op("", "InstanceNormalization"),)),
     "batch_norm": Operation((Op("", "BatchNormalization"),)),
