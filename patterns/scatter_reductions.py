@@ -10,6 +10,7 @@ from ._scattered import Scattered, by_elements, counted, size_of
 
 MOST = 2**24  # comparisons
 NEUTRAL = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}
+NANS = {"non_finite": "of NaN and a number put there later ONNX Runtime keeps the number as the larger or smaller"}
 
 
 def require_known(m: Scattered) -> None:
@@ -35,20 +36,20 @@ def reduced(g: Graph, m: Scattered, chosen: Tensor, x: Tensor, axis: int) -> Ten
     over: Any = np.array([axis], np.int64)
     if m.reduction == "add":
         return g.add(x, g.reduce_sum(chosen, over, keepdims=0))
-    if m.reduction == "mul":
-        return g.mul(x, g.reduce_prod(chosen, over, keepdims=0))
+    if m.reduction == "mul":  # from what is there on, as it is scattered: the factors by themselves may overflow
+        return g.reduce_prod(g.concat(g.unsqueeze(x, over), chosen, axis=axis), over, keepdims=0)
     if m.reduction == "max":
         return g.max(x, g.reduce_max(chosen, over, keepdims=0))
     return g.min(x, g.reduce_min(chosen, over, keepdims=0))
 
 
-@rule(patterns=[by_elements], target="any", opset=16, lacking=True, dtypes="floats")
+@rule(patterns=[by_elements], target="any", opset=16, lacking=True, dtypes="floats", differs=NANS)
 def scatter_elements(g: Graph, m: Scattered) -> Tensor:
     """Write a ScatterElements with a reduction as sums, products, largest or smallest numbers along an axis.
 
     What: each place takes what has its index, where the target scatters without reductions.  It compares every index
     with every place of its axis, also of free sizes: of 2²⁴ comparisons at most, as far as that is known.
-    Numerics: rounding only.
+    Numerics: rounding only; the largest and the smallest of NaN and numbers is NaN.
     """
     require_known(m)
     axis = m.whole_axis()
@@ -68,13 +69,13 @@ def by_tuples(g: Graph, m: Scattered) -> Tensor:
     return g.scatter_nd(m.x, m.indices, m.updates, reduction=m.reduction)
 
 
-@rule(patterns=[by_tuples], target="any", opset=16, lacking=True, dtypes="floats")
+@rule(patterns=[by_tuples], target="any", opset=16, lacking=True, dtypes="floats", differs=NANS)
 def scatter_nd(g: Graph, m: Scattered) -> Tensor:
     """Write a ScatterND with a reduction as sums, products, largest or smallest numbers along an axis.
 
     What: each place takes what has its index, where the target scatters without reductions.  It compares every index
     with every place, also where the first size is free: of 2²⁴ comparisons at most, as far as that is known.
-    Numerics: rounding only.
+    Numerics: rounding only; the largest and the smallest of NaN and numbers is NaN.
     """
     require_known(m)
     shape: list[Any] = list(m.x.shape)

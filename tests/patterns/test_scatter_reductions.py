@@ -3,6 +3,7 @@
 import pytest
 from surgeon.patterns.scatter_reductions import scatter_elements, scatter_nd
 
+from surgeon import rewrite
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph
 
@@ -83,3 +84,15 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double"])
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+def test_indices_from_outside(reduction, dtype):
+    """The factors of a product overflow by themselves; of NaN and a later number the number stays, as the rule says."""
+    elements = scatter_elements, "ScatterElements", "3, 4"
+    made, op, shape = elements if dtype == "float" else (scatter_nd, "ScatterND", "3, 1")
+    head = f"({dtype}[5, 4] x, int64[{shape}] i, {dtype}[3, 4] u) => ({dtype}[5, 4] y)"
+    model = graph(f'y = {op}<reduction = "{reduction}">(x, i, u)', head, "", 18)
+    _, report = rewrite(model, rules=made, target="tensorrt", ep="any")
+    assert [site.outcome for site in report.sites] == ["proved"]
