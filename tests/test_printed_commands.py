@@ -46,9 +46,9 @@ FIXED_DETECTOR, FREE_DETECTOR = DETECTOR.replace("COUNT", "1, 3"), DETECTOR.repl
 UNTOLD_DETECTOR = FIXED_DETECTOR.replace("scores = Sigmoid(t)", "scores = Neg(t)")
 SIZED_IF = at(
     17,
-    "(float[batch, n] x) => (float y) <int64 one = {1}, int64[1] flat = {-1}> "
-    "{ s = Shape(x) d = Gather(s, one) c = Equal(d, one) y = If(c) <then_branch = yes () => (float p) "
-    "{ p = Reshape(x, flat) }, else_branch = no () => (float q) { q = Identity(x) }> }",
+    "(float[batch, n] x) => (float[] y) <int64 one = {1}, int64[1] flat = {-1}> "
+    "{ s = Shape(x) d = Gather(s, one) c = Equal(d, one) y = If(c) <then_branch = yes () => (float[] p) "
+    "{ p = Reshape(x, flat) }, else_branch = no () => (float[] q) { q = Identity(x) }> }",
 )
 BAKED = at(17, "(float[batch, 4] x) => (float[batch, 2, 2] y) <int64[3] s = {2, 2, 2}> { y = Reshape(x, s) }")
 FINISHED = (

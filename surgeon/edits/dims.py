@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from surgeon.editing.branches import decided_ifs, take_branches
 from surgeon.editing.dims import dims_of, free_names, misfit, rename_dims, restate, restate_outputs
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
@@ -18,6 +19,8 @@ from surgeon.shapes.symbols import SizeError, parse, substitute, symbol
 @dataclass(frozen=True, slots=True)
 class Dim(Edit):
     """Fix a free dimension: the size is put in everywhere, and arithmetic on sizes that is constant then is computed.
+
+    An If whose condition is constant then becomes the branch that is taken.
 
     A word in the place of a size frees a dimension that is fixed, as `--free` does: `--dim images[0]=batch`.
 
@@ -94,6 +97,7 @@ class Dim(Edit):
 
     def _fix(self, draft: ModelDraft, name: str, size: int) -> Iterable[str]:
         place = PLACE.match(name)
+        before = frozenset(output for node, _ in decided_ifs(draft) for output in node.outputs)
         draft.claim.sizes.update(dict.fromkeys(_originals(draft, name), size))
         if place is not None and name not in _stated(draft):
             draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_value = size
@@ -102,11 +106,16 @@ class Dim(Edit):
                 if dim.dim_param:
                     _put_in(dim, name, size)
         draft.changed()
-        wrong = misfit(draft.skeleton)
+        said = [f"{name!r} is {size:,}"]
+        folded, taken = fold_sizes(draft), 0
+        while more := take_branches(draft, before):  # behind a branch further sizes are known
+            taken += more
+            folded += fold_sizes(draft)
+        wrong = misfit(draft.skeleton)  # by now branches that are not taken are gone
         if wrong and not misfit(draft.source.skeleton):
             raise UsageError(f"With {name}={size} a node cannot run, {wrong}; choose another size.")
-        said = [f"{name!r} is {size:,}"]
-        folded = fold_sizes(draft)
+        if taken:
+            said.append(f"{counted(taken, 'If')} became the branch that the sizes decide")
         if folded:
             said.append(f"{counted(folded, 'node')} of arithmetic on sizes became constant")
             draft.claim.by_structure = False

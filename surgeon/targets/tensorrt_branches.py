@@ -21,7 +21,7 @@ def reason_of(found: SizedIf) -> str:
 def fix_of(found: SizedIf) -> str:
     """The help for an If: the command that decides its condition."""
     given = [word for name in found.dims for word in ("--dim", f"{name}=N")]
-    return f"fix what decides, and rule constant_if takes the If out: {command('edit', 'IN', 'OUT', *given)}"
+    return f"fix what decides, which takes the If out: {command('edit', 'IN', 'OUT', *given)}"
 
 
 def next_steps(index: Index) -> Iterator[str]:
