@@ -175,6 +175,19 @@ def name_of_kind(values: Values) -> str:
     return values.name.lower()
 
 
+def told_limits(apart: Iterable[str], empty: str) -> str:
+    """For what a proof does not speak, as a note; "" where there is nothing to say.
+
+    apart: kinds of inputs where a rule differs on purpose.  empty: sizes, one of them 0, that the original alone takes.
+    """
+    kinds = " and ".join(sorted(apart))
+    notes = (
+        f"for all inputs but {kinds}, where the rule differs on purpose" if kinds else "",
+        f"where a size is 0 ({empty}) the replacement does not run, and the original does" if empty else "",
+    )
+    return "; ".join(filter(None, notes))
+
+
 def told_inputs(values: Values, feeds: Mapping[str, np.ndarray]) -> str:
     """What inputs were like, in brackets, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())

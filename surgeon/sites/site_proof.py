@@ -41,6 +41,7 @@ from surgeon.sites.kinds import (
     part_of_one,
     suited,
     told_inputs,
+    told_limits,
 )
 from surgeon.sites.largest import line_of, to_note
 from surgeon.sites.ledger import ErrorLedger
@@ -56,7 +57,6 @@ from surgeon.verdicts.result import Outcome
 
 MOST_AGAIN = 1 << 22  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 MOST_OFTEN = 1 << 12  # elements of inputs up to which it is run on many sets of them
-
 
 class Attempt:
     """One way of running an experiment: the steps, and what they share.
@@ -83,6 +83,7 @@ class Attempt:
         self._errs_alike = have_same(experiment.minis, errs_absolutely)
         self._zeros = frozenset[str]() if begins_at_zero(self._ops) else experiment.zeros
         self._kinds, self._tried = dict[str, None](), list[Setting]()
+        self._only_filled = ""  # sizes, one of them 0, at which the original runs and the replacement does not
 
     @property
     def is_refused(self) -> bool:
@@ -163,8 +164,7 @@ class Attempt:
             return Outcome.UNPROVED, why
         if doubt := unmatched(self.experiment.minis.before) or self.ledger.doubt():
             return Outcome.UNPROVED, doubt
-        apart = " and ".join(sorted(self.experiment.apart))
-        return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
+        return Outcome.PROVED, told_limits(self.experiment.apart, self._only_filled)
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
@@ -270,17 +270,14 @@ class Attempt:
 
     def _kinds_at(self, setting: Setting, has_run: bool) -> Sequence[tuple[Values, int]]:
         """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
-        if self._once:
-            return FURTHER
-        if has_run or self.experiment.brief:
-            return OTHERS if has_run else BRIEF
+        if self._once or has_run or self.experiment.brief:
+            return FURTHER if self._once else OTHERS if has_run else BRIEF
         return (*FIRST, *self._feeder.more(setting)) if setting.work <= COSTLY_WORK else COSTLY
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
-        self._at, self._is_empty = setting, setting.is_empty
+        self._at, self._is_empty, before = setting, setting.is_empty, self.runs
         self._terms = self.experiment.longest_sum(setting.size)
-        before = self.runs
         for kind, turn in sorted(kinds, key=lambda item: item != self._suspect):
             values = self._suited(kind, turn, self._ops, len(self._feeder.plain))
             if values is None or not self._feeder.tries(values, turn):
@@ -323,7 +320,10 @@ class Attempt:
             if error.missing:
                 why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
                 raise CannotCut(f"nothing here runs the replacement: {why}") from error
-            if not self._fits(original) or (self._is_empty and not is_unfit(self.experiment, self._at, error.node)):
+            is_odd = self._is_empty and not is_unfit(self.experiment, self._at, error.node)
+            if is_odd and self._at is not None and self._fits(original):
+                self._only_filled = self._only_filled or self._at.told or "0"
+            if is_odd or not self._fits(original):
                 return ""  # kernels differ in whether they take sizes that do not fit, and tensors without elements
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         common = original.keys() & rewritten.keys()
