@@ -21,7 +21,8 @@ def reason_of(found: SizedIf) -> str:
 def fix_of(found: SizedIf) -> str:
     """The help for an If: the command that decides its condition."""
     given = [word for name in found.dims for word in ("--dim", f"{name}=N")]
-    return f"fix what decides, which takes the If out: {command('edit', 'IN', 'OUT', *given)}"
+    sizes = "this size" if len(found.dims) == 1 else "these sizes"
+    return f"fix {sizes}, which takes the If out: {command('edit', 'IN', 'OUT', *given)}"
 
 
 def next_steps(index: Index) -> Iterator[str]:

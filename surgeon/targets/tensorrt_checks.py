@@ -118,10 +118,10 @@ class TensorrtSupport:
         self._check_nodes()
         note_precision(self.index, self.dtypes, self.found)
 
-    def note_sized(self, told: Collection[Node] = ()) -> None:
-        """Note each If that sizes decide.  told: those against which the builder itself says something."""
+    def note_sized(self, refused: Collection[Node] = ()) -> None:
+        """Note each If that sizes decide.  refused: those that have a finding already."""
         for node, found in self.sized.items():
-            if node not in told:
+            if node not in refused:
                 reason, helps = reason_of(found), [fix_of(found)]
                 self.found.add("advice", spelled(node), reason, at=place_of(node), node=node, helps=helps, stops=False)
 

@@ -1,4 +1,4 @@
-"""The picture that stands for a view where no kernel answers it: what the view shows first, folded."""
+"""The picture of a view for where no kernel answers: the groups and nodes of its first sight."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -250,7 +250,7 @@ def unknown():
 
 def test_what_an_unknown_op_makes_is_stated():
     """A cut behind it says what is lacking, as a command that mends it."""
-    with pytest.raises(UsageError, match=r"--state 'h=float\[SIZE,\.\.\.\]'"):
+    with pytest.raises(UsageError, match=r"--state 'h=DTYPE\[SIZE,\.\.\.\]'"):
         surgeon.edit(unknown(), Extract(("h",), ("y",)))
     state = StateTensor.parse("h=float[n, 4]")
     assert (state, state.spelling) == (StateTensor("h", "float", ("n", 4)), "h=float[n,4]")
