@@ -2,6 +2,7 @@
 
 import base64
 import re
+from pathlib import Path
 
 import onnx
 import pytest
@@ -10,7 +11,10 @@ from tests.command_line import ROOT
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient", reason="nothing runs notebooks: pip install notebook")
-HTMLExporter = pytest.importorskip("nbconvert").HTMLExporter
+nbconvert = pytest.importorskip("nbconvert")
+
+# Beside the package, which stands in another prefix where one environment is made over another.
+TEMPLATES = Path(nbconvert.__file__).parents[4] / "share" / "jupyter" / "nbconvert" / "templates"
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> g'
 CHAIN = " ".join(f"a{place} = {op}(a{place - 1})" for place, op in enumerate(["Relu", "Neg", "Abs", "Exp"] * 40, 1))
@@ -44,7 +48,7 @@ def rendered(tmp_path_factory):
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
     assert "widgets" in notebook.metadata  # with these nbconvert takes a widget before all else
-    html, _ = HTMLExporter().from_notebook_node(notebook)
+    html, _ = nbconvert.HTMLExporter(extra_template_basedirs=[str(TEMPLATES)]).from_notebook_node(notebook)
     return html.split("surgeon-still-")[1:]
 
 
