@@ -101,6 +101,7 @@ BY_EXPORTS = {
     "no_op_scatter",  # places in order, which are not made up
     "no_op_expand",  # that nothing is repeated follows from sizes that a made-up shape has not
     *("embed_layer_norm", "lower_embed_layer_norm", "lower_attention", "lower_rotary_embedding", "group_norm_node"),
+    "lower_layer_norm",  # ONNX Runtime's own op, of opsets at which ONNX has none
     "reshaped_transpose",
     *("det", "dft", "stft", "col2im", "qlinear_conv", "bit_shift"),  # sizes that must fit, and attributes
     *("split_to_sequence", "sequence_construct"),  # what is no tensor
