@@ -84,9 +84,12 @@ def _(g: Graph, m: Layer) -> Tensor:
 
 
 def written_out(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
-    """The normalisation from primitives; of half precision in float32, and scaled in the dtype of x."""
+    """The normalisation from primitives; of half precision in float32, scale and bias too, as ONNX Runtime has it."""
     wide = widened(g, x)
     centred = g.centred(wide, axes)
     normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
-    scaled_ = g.mul(g.cast(normal, to=x.dtype) if wide is not x else normal, scale)
-    return scaled_ if bias is None else g.add(scaled_, bias)
+    if wide is x:
+        scaled_ = g.mul(normal, scale)
+        return scaled_ if bias is None else g.add(scaled_, bias)
+    scaled_ = g.mul(normal, g.cast(scale, to="float32"))
+    return g.cast(scaled_ if bias is None else g.add(scaled_, g.cast(bias, to="float32")), to=x.dtype)

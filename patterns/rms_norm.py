@@ -91,7 +91,7 @@ def _(g: Graph, m: Rms) -> Tensor:
 
 
 def written_out(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
-    """The normalisation from primitives; of half precision in float32, and scaled in the dtype of x."""
+    """The normalisation from primitives; of half precision in float32, the scale too, as ONNX Runtime has it."""
     wide = widened(g, x)
     normal = g.over_root(wide, g.add(g.mean_of_squares(wide, axes), epsilon))
-    return g.mul(g.cast(normal, to=x.dtype) if wide is not x else normal, scale)
+    return g.mul(normal, scale) if wide is x else g.cast(g.mul(normal, g.cast(scale, to="float32")), to=x.dtype)
