@@ -392,7 +392,8 @@ def test_a_cast_stands_where_a_reader_would_make_something_else_of_the_new_dtype
 
 def test_a_cast_to_what_its_opset_does_not_know_is_refused():
     model = parse("(float[4] x) => (float[4] y) { y = Relu(x) }", ir_version=10)
-    with pytest.raises(surgeon.UsageError, match="No Cast of opset 17 knows int4; raise it: surgeon upgrade IN OUT --opset 21"):
+    told = "No Cast of opset 17 knows int4; raise it: surgeon upgrade IN OUT --opset 21"
+    with pytest.raises(surgeon.UsageError, match=told):
         surgeon.edit(model, Retype("x", "int4", cast=True), check="none")
     made, _ = surgeon.edit(model, [RaiseOpset(21), Retype("x", "int4", cast=True)], check="none")
     onnx.checker.check_model(made, full_check=True)
