@@ -13,8 +13,8 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient", reason="nothing runs notebooks: pip install notebook")
 nbconvert = pytest.importorskip("nbconvert")
 
-# Beside the package, which stands in another prefix where one environment is made over another.
-TEMPLATES = Path(nbconvert.__file__).parents[4] / "share" / "jupyter" / "nbconvert" / "templates"
+# Its templates, which are in another prefix where one environment is made over another.
+SHARE = Path(nbconvert.__file__).parents[4] / "share" / "jupyter"
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> g'
 CHAIN = " ".join(f"a{place} = {op}(a{place - 1})" for place, op in enumerate(["Relu", "Neg", "Abs", "Exp"] * 40, 1))
@@ -48,7 +48,9 @@ def rendered(tmp_path_factory):
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
     assert "widgets" in notebook.metadata  # with these nbconvert takes a widget before all else
-    html, _ = nbconvert.HTMLExporter(extra_template_basedirs=[str(TEMPLATES)]).from_notebook_node(notebook)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JUPYTER_PATH", str(SHARE))
+        html, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
     return html.split("surgeon-still-")[1:]
 
 
