@@ -34,7 +34,7 @@ def split(name):
 def slots(item):
     """All inputs that a record speaks of."""
     for name, value in item._asdict().items():
-        if name in ("signs", "words", "name", "norm", "neutral") or value is EVERY or isinstance(value, (bool, str)):
+        if name in ("signs", "words", "patterns", "name", "norm", "neutral") or value is EVERY or isinstance(value, (bool, str)):
             continue
         if isinstance(value, Axes):
             yield value.slot
@@ -63,6 +63,7 @@ def test_a_record_fits_the_schemas(item):
     attributes = {name for version in versions for name in version.attributes}
     named = {look.axis for look in item.lookups if look.axis} | ({item.norm} if isinstance(item.norm, str) else set())
     assert named | set(item.words[:1]) <= attributes
+    assert set(item.patterns) <= set(item.words)
     if item.one_type:
         newest = versions[-1]
         assert len({formal.type for formal in (*newest.inputs, *newest.outputs)}) == 1
