@@ -31,10 +31,13 @@ def split(name):
     return domain, op
 
 
+NO_SLOTS = ("signs", "words", "patterns", "name", "norm", "neutral")
+
+
 def slots(item):
     """All inputs that a record speaks of."""
     for name, value in item._asdict().items():
-        if name in ("signs", "words", "patterns", "name", "norm", "neutral") or value is EVERY or isinstance(value, (bool, str)):
+        if name in NO_SLOTS or value is EVERY or isinstance(value, (bool, str)):
             continue
         if isinstance(value, Axes):
             yield value.slot
