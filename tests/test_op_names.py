@@ -46,6 +46,8 @@ LISTED = {
     "edits.quantization": (FOUND, "Abs Clip DequantizeLinear Exp Identity QuantizeLinear Relu Sigmoid Softmax"),
     "edits.retype": (BUILT, "Cast"),
     "editing.adding": (BUILT, "Cast"),
+    "editing.branches": (FOUND, "Identity If"),
+    "edits.dims": (SAID, "If"),
     "inputs.roles": (RULE, "Shape"),
     "inputs.use_def": (RULE, "Transpose"),
     "graph": (BUILT, "Add Cast Mul"),
