@@ -15,6 +15,7 @@ from surgeon.matching.match import Match
 from surgeon.misses.findings import Finding, Kind
 from surgeon.ops.attributes import dtype_name, dtype_word
 from surgeon.ops.node_check import check_node
+from surgeon.ops.schemas import knows_domain
 from surgeon.rewriting.runnable import (
     NoKernel,
     broken_limit,
@@ -106,7 +107,8 @@ class Acceptance:
                     fragments.append(other.fragment)
             best = next((fragment for fragment in fragments if fragment is not None), None)
             asked = self.provider or self.loader
-            if best is None or asked is None or had_kernels(asked, match):
+            is_foreign = self.provider is None and not all(knows_domain(node.proto.domain) for node in match.nodes)
+            if best is None or asked is None or (had_kernels(asked, match) and not is_foreign):
                 raise
             return best  # nothing is lost: it could not run before either
 
