@@ -59,7 +59,7 @@ def test_a_network_of_registered_helpers_has_four_faults_each_with_a_mend():
     version, output = sorted((one for one in found if one.kind == "model"), key=lambda one: one.reason, reverse=True)
     assert "IR version 99, and the installed ONNX Runtime reads" in output.reason + version.reason
     ends = next(one for one in (version, output) if "has no shape" in one.reason)
-    assert ends.helps[0].endswith("onnx.TensorProto.FLOAT, [64, 128])")
+    assert ends.helps[0].endswith("surgeon edit IN OUT --state 'add_out_8=float32[64,128]'")
     assert len(found) == 6
 
 

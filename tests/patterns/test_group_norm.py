@@ -182,4 +182,5 @@ def test_the_outcome_says_what_onnx_runtime_computes_otherwise(shape):
 def test_no_such_word_of_what_onnx_runtime_has_a_kernel_for():
     _, report = surgeon.rewrite(graph("y = GroupNormalization<num_groups = 3>(x, scale, bias)", **VECTORS), group_norm,
                                 target="decomposed")  # fmt: skip
-    assert [site.reason for site in report.sites] == [""]
+    [site] = report.sites
+    assert "GroupNormalization was not run" not in site.reason
