@@ -184,7 +184,8 @@ class _Reader:
         if len(query) == len(key) == 4:
             yield Wish(query[3], key[3])
         total = key[-2] + past[2] if past and len(past) == 4 else key[-2]
-        for padding in filter(None, map(self._at, self.known.mask)):
+        paddings = [self._at(slot) for slot in self.known.mask if slot not in self.known.scores]
+        for padding in filter(None, paddings):
             if len(padding) == 2:
                 yield from (Wish(padding[0], query[0]), Wish(padding[1], total))
         if mask:
