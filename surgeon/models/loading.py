@@ -11,7 +11,7 @@ from surgeon.file.pointing import LEAST, pointing_at
 from surgeon.file.save import Written
 from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions
-from surgeon.ops.walking import label_of, nodes_of
+from surgeon.ops.walking import expanded_count, label_of, nodes_of
 from surgeon.target import target_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LARGE = 1 << 26
 """Bytes of a file from which its large tensors are pointed to when it is loaded, and not read."""
 MOST_NODES = 100_000
-"""Nodes up to which a model is loaded: ONNX Runtime takes a second for 40,000, and nine for 120,000."""
+"""Nodes, once functions are inlined, of a model that is loaded: ONNX Runtime takes 1 s for 40,000, 9 s for 120,000."""
 NAMED = 2
 _NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with name ''| in node \(\))")
 
@@ -54,7 +54,7 @@ def loading(
     Nothing is held against a result where memory or time ran out.  excused: what may be lacking.
     """
     with Model.open(made) as opened:
-        if len(opened.skeleton.graph.node) > MOST_NODES:
+        if expanded_count(opened.skeleton) > MOST_NODES:
             return LoadAnswer()
     refused = refusal(made, options)
     if refused is None or refused.lacks == "memory" or (refused.missing and not refused.lacks):
@@ -88,18 +88,20 @@ def require_loaded(
 
 
 def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> "SessionError | None":
-    """What ONNX Runtime says against a model; None where it loads it, or was cut off.
+    """What ONNX Runtime says against a model; None where it loads it by itself, or was cut off.
 
     optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
     """
     from surgeon.running.away import Away  # not at the top: a run that changes nothing is spared their weight
-    from surgeon.running.runtime import SessionError
+    from surgeon.running.runtime import Session, SessionError
 
     given, folder = _without_weights(model)
     away = Away(options.required(), options.run_time)
     try:
-        with away.open(given, optimised=optimised, only_loads=True, folder=folder):
-            return None
+        with away.open(given, optimised=optimised, only_loads=True, folder=folder) as whole:
+            if whole.name == Session.name:
+                return None
+            return SessionError("It runs in pieces, with implementations in Python.", missing=True)
     except SessionError as refused:
         return None if refused.cut_off else refused
 

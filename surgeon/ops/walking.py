@@ -141,11 +141,19 @@ def expanded_sizes(functions: Mapping[Key, FunctionProto]) -> dict[Key, int]:
     return sizes
 
 
+def expanded_count(model: ModelProto) -> int:
+    """The nodes of a model once all calls are inlined, bodies included.  No function may call itself."""
+    sizes = expanded_sizes({key_of(function): function for function in model.functions})
+    return sum(sizes.get(called_by(node), 1) for node in all_nodes(model.graph.node))
+
+
 def require_finite_calls(model: ModelProto) -> None:
     """Raise GraphError where local functions call themselves, or one another so often that no runtime can inline them.
 
     Runtimes inline all calls before they run anything, so a file of forty functions can stand for 2^40 nodes.
     """
+    if not model.functions:
+        return
     functions = {key_of(function): function for function in model.functions}
     calls = {key: set(map(called_by, all_nodes(function.node))) for key, function in functions.items()}
     around = circle({key: called & functions.keys() for key, called in calls.items()})
@@ -154,9 +162,9 @@ def require_finite_calls(model: ModelProto) -> None:
         raise GraphError(
             f"The local function {domain}::{name} calls itself, which ONNX forbids; mend the model or export it again."
         )
-    sizes = expanded_sizes(functions)
-    total = sum(sizes.get(called_by(node), 1) for node in all_nodes(model.graph.node)) if sizes else 0
+    total = expanded_count(model)
     if total > MOST_EXPANDED:
+        sizes = expanded_sizes(functions)
         domain, name, _ = max(sizes, key=sizes.__getitem__)
         raise GraphError(
             f"With its local functions inlined the model has {total:,} nodes, more than the {MOST_EXPANDED:,} that "

@@ -203,7 +203,7 @@ class Driver:
             )
         order = [item.name for item in self.rules]
         if order.index(rule.name) < max(map(order.index, others)):
-            raise Refused(f"{' and '.join(others)} would undo it, and did so here before")
+            raise Undone(f"{' and '.join(others)} would undo it, and did so here before")
 
     def _keep_state(self, rule: Rule, match: Match) -> None:
         """Note what a rule is about to replace."""
@@ -271,6 +271,10 @@ class Driver:
         return misses
 
 
+class Undone(Refused):
+    """A match that another rule would bring back; its nodes are of the run, and it is reported all the same."""
+
+
 def refusal(rule: Rule, match: Match, root: Node, why: Refused | Declined) -> Mismatch:
     """A match that was found and must stay as it is."""
     finding = why.finding if isinstance(why, Declined) else None
@@ -284,6 +288,6 @@ def refusal(rule: Rule, match: Match, root: Node, why: Refused | Declined) -> Mi
         kind=finding.kind if finding is not None else "",
         scope=match.scope.label,
         opset=finding.opset if finding is not None else 0,
-        of_written=not match.is_original,
+        of_written=not match.is_original and not isinstance(why, Undone),
     )
     return worth_telling(miss, root)

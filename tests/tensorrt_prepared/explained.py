@@ -8,7 +8,7 @@ ENDS = "an input or output of a dtype that TensorRT has no tensors of: another i
 DATA = "how much it gives hangs on the data, and engines know their sizes from those of the inputs"
 REASONS = (
     (r"^: the (?:input|output|initializer) .* has no tensors of", ENDS),
-    (r"^: the (?:input|output|initializer) .* is no tensor", "sequences and optional values at the ends of the model"),
+    (r"^: the (?:input|output|initializer) .* is (?:no tensor|of type)", "sequences and optional values at the ends"),
     (r"^ai\.onnx\.ml::", "an op of classical models: trees, tables of words"),
     (r"^ai\.onnx\.preview\.training::", "a step of training"),
     (r"^ai\.onnx\.preview::FlexAttention", "a draft of ONNX's, which no exporter writes yet"),
