@@ -64,7 +64,7 @@ def deciding_sizes(shapes: Shapes, scope: Scope, name: str) -> frozenset[str] | 
 
 
 def _difference(shapes: Shapes, node: Node) -> tuple[str, str] | None:
-    """The shapes of the first output that the two branches make in different ones; None where they make none such."""
+    """The two shapes of the first output in which the branches differ; None where all shapes are the same."""
     branches = [body for body in node.scope.bodies if body.owner is node]
     outputs = [[value if isinstance(value, str) else value.name for value in body.proto.output] for body in branches]
     if len(branches) != 2:

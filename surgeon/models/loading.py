@@ -51,7 +51,7 @@ def loading(
     """Load a result, and where ONNX Runtime refuses it, the originals.
 
     A session is opened in a child process and nothing is run.  A result of more than MOST_NODES nodes is not loaded.
-    Nothing is held against a result where memory or time ran out.  excused: what may be lacking.
+    A result for which memory or time runs out counts as loaded.  excused: what may be lacking.
     """
     with Model.open(made) as opened:
         if expanded_count(opened.skeleton) > MOST_NODES:
