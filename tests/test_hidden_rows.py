@@ -9,6 +9,7 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon.telling.conversions import outcome_words
+from surgeon.testing import parse
 from tests.half_models import model
 
 HEAD = "(int64[B, S] ids, int64[B, S] attention_mask) => (float[B, S, 8] y)"
@@ -162,3 +163,21 @@ def test_scores_that_half_precision_rounds_beside_a_fill_keep_what_decides_such_
     _, report = surgeon.convert(attending(MASKS["added"], scale=1.5), options=LEFT)
     assert (report.outcome, report.hidden) == ("proved", None)
     assert {item.op for item in report.kept} == {"Add", "Softmax"}
+
+
+CHOICES = {
+    "a lone bool": "(bool mask, float[4] x) => (float[4] y) { a = Tanh(x) y = Where(mask, a, x) }",
+    "a lone number that is cast to bool": "(int64 attention_mask, float[4] x) => (float[4] y) "
+    "{ b = Cast<to = 9>(attention_mask) a = Tanh(x) y = Where(b, a, x) }",
+    "a lone float that is looked at": "(double mask) => (bool b, float y) "
+    "{ f = Cast<to = 1>(mask) g = Floor(f) b = Cast<to = 9>(g) y = Tan(g) }",
+    "a lone bool beside an integer": "(int8 i, bool mask) => (bool b, float y) <int8 nil = {0}> "
+    "{ w = Where(mask, nil, i) b = Cast<to = 9>(w) f = Cast<to = 1>(w) y = Tanh(f) }",
+    "an axis of keys without more": "(bool[4] mask, float[4] x) => (float[4] y) { a = Tanh(x) y = Where(mask, a, x) }",
+}
+
+
+@pytest.mark.parametrize("text", CHOICES.values(), ids=CHOICES)
+def test_a_mask_without_keys_hides_no_rows(text):
+    _, report = surgeon.convert(parse(text))
+    assert report.outcome == "proved"

@@ -48,12 +48,12 @@ class HiddenRows:
         return False
 
     def masks_of(self, feeds: Feeds) -> list[str]:
-        """The inputs that are masks of keys, as far as the model tells what its inputs are."""
+        """The inputs that are masks of keys, as far as the model tells what its inputs are; a scalar has no keys."""
         if self._masks is None:
             self._masks = []
             with suppress(InputsUnknown):
                 self._masks = [want.name for want in InputPlan(self._skeleton).wants if want.kind == "mask"]
-        return [name for name in self._masks if name in feeds]
+        return [name for name in self._masks if name in feeds and feeds[name].ndim > 0]
 
 
 def _hidden(masks: Sequence[np.ndarray], output: np.ndarray, *, causal: bool) -> np.ndarray | None:
