@@ -11,8 +11,8 @@ from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
 from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
-from surgeon.limits import RUN_TIME
-from surgeon.models.options import CheckOptions, Inputs, listed
+from surgeon.limits import RUN_TIME, Inputs, as_list
+from surgeon.models.options import CheckOptions
 from surgeon.ops.attributes import dtype_word
 from surgeon.ops.walking import require_finite_calls
 from surgeon.verdicts.result import CheckResult, Outcome
@@ -74,7 +74,7 @@ def compare(
     from surgeon.verdicts.compare import tolerance
 
     started = time.perf_counter()
-    options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, listed(inputs), layers, run_time=run_time)
+    options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, as_list(inputs), layers, run_time=run_time)
     options.require()
     engines = require_engines(runtime, run_time)
     if engines is not None and (layers or options.custom_ops):

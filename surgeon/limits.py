@@ -1,4 +1,13 @@
-"""Limits that a command names and a process keeps, and what it may have models run."""
+"""What a command that runs whole models is given: limits of time, the runtime, and inputs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from surgeon.errors import UsageError
+
+Inputs: TypeAlias = str | Path | Mapping[str, Any]
+"""A set of inputs: arrays by name, or a path that leads to some."""
 
 RUN_TIME = 120.0
 LONGEST = 365 * 24 * 3600.0  # seconds that anybody may ask for: what systems count in takes no more than some decades
@@ -7,3 +16,14 @@ LONGEST = 365 * 24 * 3600.0  # seconds that anybody may ask for: what systems co
 TENSORRT = "tensorrt"
 RUNTIMES = ("onnxruntime", TENSORRT)
 """What runs whole models, the usual one first."""
+
+
+def require_run_time(seconds: float) -> None:
+    """Raise UsageError for a time in which nothing can run."""
+    if not 0 < seconds <= LONGEST:
+        raise UsageError(f"A run cannot take {seconds:g} s; give it some seconds, as in --run-time 600.")
+
+
+def as_list(given: Inputs | Sequence[Inputs]) -> Sequence[Any]:
+    """What is given as a list, also where it is one path, or one set of arrays, by itself."""
+    return (given,) if isinstance(given, (str, Path, Mapping)) else given

@@ -8,9 +8,9 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from surgeon.ops.schemas import schema
+from surgeon.ops.schemas import schema, variables
 from surgeon.ruleproof.opsets import newest_opset
-from surgeon.running.kernels import Kernels, variables
+from surgeon.running.kernels import Kernels
 
 FLOAT = TensorProto.FLOAT
 NUMBERS = {

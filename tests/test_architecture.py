@@ -18,7 +18,8 @@ from surgeon.indexing.scope import Node, Scope
 ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
 FLOORS = (
-    "display errors grouping limits listing neighbours packs versions",
+    "errors",
+    "display grouping limits listing neighbours packs versions",
     "target",
     "commands parcels file ops words",
     "layouts operators",

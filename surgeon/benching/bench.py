@@ -16,8 +16,7 @@ from surgeon.benching.rounds import WARM_UP
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written, label
-from surgeon.limits import RUN_TIME
-from surgeon.models.options import Inputs, listed, require_run_time
+from surgeon.limits import RUN_TIME, Inputs, as_list, require_run_time
 from surgeon.ops.walking import require_finite_calls
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
 from surgeon.versions import runtimes
@@ -104,12 +103,12 @@ def bench(
     models = (original, *others)
     names = _names(models)
     sources = [as_written(model) for model in models]
-    libraries, provider = require_libraries(listed(custom_ops)), _provider(ep)
+    libraries, provider = require_libraries(as_list(custom_ops)), _provider(ep)
     with ExitStack() as stack:
         require_same_inputs(names, [_skeleton(stack.enter_context(Model.open(source))) for source in sources])
     parts: list[list[list[float]]] = []
     sizes: dict[str, int] = {}
-    with_what = libraries, threads, provider, listed(inputs), dict(dims or {}), seed
+    with_what = libraries, threads, provider, as_list(inputs), dict(dims or {}), seed
     for part in range(loads):
         loading = Loading(names, sources, *with_what, order=seed + part, run_time=run_time, engines=engines)
         timing = Timing(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)

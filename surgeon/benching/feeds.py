@@ -12,7 +12,7 @@ from surgeon.inputs.dims import free_dims, input_dims, require_known, require_si
 from surgeon.inputs.fitted import all_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import read_inputs
-from surgeon.models.options import Inputs
+from surgeon.limits import Inputs
 from surgeon.ops.attributes import dtype_name
 from surgeon.running.runtime import SessionError
 

@@ -16,7 +16,7 @@ from surgeon.benching.result import precise
 from surgeon.benching.rounds import Run, interleaved
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.models.options import Inputs
+from surgeon.limits import Inputs
 from surgeon.running.child import Note, renew
 from surgeon.running.runtime import SessionError, TimedSession
 from surgeon.tensorrt.running import Engines

@@ -23,8 +23,7 @@ from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
 from surgeon.implementations import is_python
 from surgeon.indexing.index import Index
-from surgeon.limits import RUN_TIME
-from surgeon.models.options import require_run_time
+from surgeon.limits import RUN_TIME, require_run_time
 from surgeon.ops.torch_names import lost
 from surgeon.opsets.lossless import newest_opset
 from surgeon.plugins import without_plugins

@@ -5,17 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from surgeon.errors import UsageError
-from surgeon.limits import LONGEST, RUN_TIME
+from surgeon.limits import LONGEST, RUN_TIME, Inputs, as_list, require_run_time
 
 if TYPE_CHECKING:
     from onnx import GraphProto
 
 Check = Literal["sites", "model", "both", "none"]
-Inputs: TypeAlias = str | Path | Mapping[str, Any]
-"""A set of inputs: arrays by name, or a path that leads to some."""
 CHECKS = ("sites", "model", "both", "none")
 
 
@@ -59,7 +57,7 @@ class CheckOptions:
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):
-            object.__setattr__(self, name, listed(getattr(self, name)))
+            object.__setattr__(self, name, as_list(getattr(self, name)))
         if self.custom_ops:
             from surgeon.plugins import without_plugins  # not at the top: few runs have any
 
@@ -119,12 +117,6 @@ def require_options(
     return require_libraries(custom_ops)
 
 
-def require_run_time(seconds: float) -> None:
-    """Raise UsageError for a time in which nothing can run."""
-    if not 0 < seconds <= LONGEST:
-        raise UsageError(f"A run cannot take {seconds:g} s; give it some seconds, as in --run-time 600.")
-
-
 def require_check(check: str, known: Sequence[str], require_proof: bool) -> None:
     """Raise UsageError for a check that there is not, and for a proof that is required of none."""
     if check not in known:
@@ -150,11 +142,6 @@ def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
         raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
     if output is None and not in_memory and not dry_run:
         raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
-
-
-def listed(given: "Inputs | Sequence[Inputs]") -> Sequence[Any]:
-    """What is given as a list, also where it is one path, or one set of arrays, by itself."""
-    return (given,) if isinstance(given, (str, Path, Mapping)) else given
 
 
 def options_of(given: CheckOptions | None) -> CheckOptions:

@@ -7,7 +7,7 @@ alone knows in the default domain (`tests/make_ort_schemas.py` writes the table)
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -286,3 +286,14 @@ def _decoded(entry: dict[str, Any]) -> Schema:
 def _decoded_formal(name: str, kind: str, marks: str) -> Formal:
     """A formal of the table; `marks` holds `?` for optional, `*` for variadic, `~` for heterogeneous."""
     return Formal(name, kind, "?" in marks, "*" in marks, "~" not in marks)
+
+
+def variables(version: Schema, inputs: Iterable[int | None], outputs: Iterable[int | None] = ()) -> dict[str, int]:
+    """The dtypes of a node's tensors by type variable, or by formal where its type is fixed; unknown ones left out."""
+    found: dict[str, int] = {}
+    for dtypes, formal_at in ((inputs, version.input_at), (outputs, version.output_at)):
+        for place, dtype in enumerate(dtypes):
+            formal = formal_at(place)
+            if dtype and formal is not None and formal.homogeneous:
+                found.setdefault(formal.type if formal.type in version.types else formal.name, dtype)
+    return found

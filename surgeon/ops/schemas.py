@@ -18,6 +18,7 @@ from surgeon.ops.schema_tables import (
     only_ort_knows,
     operators,
     schema,
+    variables,
 )
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "operators",
     "schema",
     "type_string",
+    "variables",
 ]

@@ -10,8 +10,7 @@ from onnx import AttributeProto, NodeProto, helper
 from surgeon.errors import require
 from surgeon.indexing.scope import Node
 from surgeon.ops.attributes import type_string
-from surgeon.ops.schemas import schema
-from surgeon.running.kernels import variables
+from surgeon.ops.schemas import schema, variables
 from surgeon.shapes.shapes import Shapes
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

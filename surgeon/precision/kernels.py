@@ -6,11 +6,11 @@ from onnx import TensorProto
 
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.records import record
-from surgeon.ops.schemas import schema
+from surgeon.ops.schemas import schema, variables
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.wiring import Wiring
 from surgeon.rewriting.runnable import limits_for
-from surgeon.running.kernels import Kernels, variables
+from surgeon.running.kernels import Kernels
 from surgeon.target import names
 
 

@@ -12,9 +12,9 @@ from surgeon.errors import UsageError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.match import Match
-from surgeon.ops.schemas import learn_dtypes, only_ort_knows, schema
+from surgeon.ops.schemas import learn_dtypes, only_ort_knows, schema, variables
 from surgeon.rules.rule import Plan, Rule
-from surgeon.running.kernels import Kernels, variables
+from surgeon.running.kernels import Kernels
 from surgeon.shapes.indexed import shapes_of
 from surgeon.splicing.fragment import Fragment, Ref
 from surgeon.splicing.splice import import_version

@@ -11,7 +11,7 @@ loading one-node models), and its CPU provider casts float16 to float around a n
 Such a node runs, but where the body is too coarse (COARSE_BODIES) nothing is to be written that needs it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple, Self
@@ -224,17 +224,6 @@ class Kernels:
         if not table.body(version, opset):
             return False
         return all(self._table.has_kernel(multiply, {"T": kind}) for kind in kinds)
-
-
-def variables(version: Schema, inputs: Iterable[int | None], outputs: Iterable[int | None] = ()) -> dict[str, int]:
-    """The dtypes of a node's tensors by type variable, or by formal where its type is fixed; unknown ones left out."""
-    found: dict[str, int] = {}
-    for dtypes, formal_at in ((inputs, version.input_at), (outputs, version.output_at)):
-        for place, dtype in enumerate(dtypes):
-            formal = formal_at(place)
-            if dtype and formal is not None and formal.homogeneous:
-                found.setdefault(formal.type if formal.type in version.types else formal.name, dtype)
-    return found
 
 
 def shipped_version() -> str:

@@ -7,11 +7,8 @@ that another rule wrote, too: its proof has copies of them.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import onnx
-
 from surgeon.indexing.constants import Value
 from surgeon.indexing.equality import are_equal_constants, said_by, said_in
-from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 from surgeon.ops.walking import GRAPHS
@@ -135,16 +132,3 @@ def put_in_place(scope: Scope, old: Node, new: Node) -> None:
     """List a node where the one whose record it has stands."""
     listed = listed_in(scope, old.slot)
     put(scope, old.slot, listed.index(old) if old in listed else 0, [new])
-
-
-def record_now(index: Index, node: Node) -> bytes:
-    """The record of a node: of one of the source as it lies in the file, but for inputs that it was given since."""
-    if node.record is not None:
-        return node.record
-    scope = node.scope
-    record = index.model.record(scope.address, scope.node_field, node.origin)
-    if node in scope.redirected:
-        proto = onnx.NodeProto.FromString(record)
-        proto.input[:] = node.inputs
-        record = proto.SerializeToString()
-    return record

@@ -15,7 +15,7 @@ from surgeon.matching.match import Match
 from surgeon.matching.sizes import SizesAsked
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.splicing.fragment import FixedTensor, Fragment, Made, Ref
-from surgeon.splicing.keeping import can_copy, kept_nodes, put_in_place, record_now, staying
+from surgeon.splicing.keeping import can_copy, kept_nodes, put_in_place, staying
 from surgeon.splicing.mould import Mould
 from surgeon.splicing.names import FreeNames
 from surgeon.splicing.nodes import Maker, constant_node, provenance
@@ -35,6 +35,7 @@ from surgeon.splicing.tables import (
     share,
     sweep,
 )
+from surgeon.splicing.write import record_now
 
 NONE: Mapping[Node, Node] = MappingProxyType({})
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
@@ -122,7 +123,7 @@ class Splicer:
         names = _tensor_names(match, fragment, maker, kept)
         for number in stays:
             put_in_place(scope, kept[number], self._again(step, kept[number], kept[number].slot))
-        outside = detach(scope, match, kept.values())
+        outside = detach(scope, match.nodes, match.outputs, kept.values())
         made: list[Node] = []
         for number, wanted in enumerate(fragment.nodes):
             if number in kept:
@@ -171,7 +172,7 @@ class Splicer:
         maker = Maker(self.names.fresh, scope, root, proto.name or root.label, root.slot, carried)
         names = ["", *match.outputs, *map(match.tensor, mould.captures)]
         names += [maker.tensor(op, place) for op, place in mould.inner]
-        outside = detach(scope, match, ())
+        outside = detach(scope, match.nodes, match.outputs, ())
         written = [
             maker.named(made, tuple([names[place] for place in reads]), tuple([names[place] for place in makes]))
             for made, reads, makes in mould.nodes

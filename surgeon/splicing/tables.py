@@ -1,12 +1,11 @@
 """What an edit does to a scope: the one place where the tables of an index change once it is made."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnx import TensorProto
 
 from surgeon.file.values import Array
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.match import Match
 
 
 def captures(scope: Scope, node: Node) -> list[str]:
@@ -19,20 +18,20 @@ def captures(scope: Scope, node: Node) -> list[str]:
     return found
 
 
-def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
-    """Take the nodes of a match out of the scope; returns those of the tensors that they read that nobody reads now.
+def detach(scope: Scope, nodes: Sequence[Node], outputs: Collection[str], kept: Iterable[Node]) -> list[str]:
+    """Take nodes out of the scope; returns those of the tensors that they read that nobody reads now.
 
-    kept: those of them whose tensors are made again, under the same names.
+    outputs: the tensors of these nodes that others read.
+    kept: those of the nodes whose tensors are made again, under the same names.
     """
-    outputs = match.outputs
     inner = {""}
     taken: list[str] = []
-    for node in match.nodes:
+    for node in nodes:
         taken += node.inputs
         if scope.bodies:
             taken += captures(scope, node)
         inner.update(node.outputs)
-    remove(scope, match.nodes)
+    remove(scope, nodes)
     scope._unmade |= inner
     inner.difference_update(outputs)
     read = [name for name in taken if name not in inner]

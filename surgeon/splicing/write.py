@@ -8,7 +8,6 @@ from surgeon.file.model import Address
 from surgeon.file.patch import Patch
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.splicing.keeping import record_now
 
 MODEL_IMPORT, FUNCTION_IMPORT = 8, 9
 FUNCTION = 25
@@ -111,3 +110,16 @@ def _made_under(scope: Scope) -> Iterator[Node]:
     yield from scope.new_nodes()
     for body in scope.bodies:
         yield from _made_under(body)
+
+
+def record_now(index: Index, node: Node) -> bytes:
+    """The record of a node: of one of the source as it lies in the file, but for inputs that it was given since."""
+    if node.record is not None:
+        return node.record
+    scope = node.scope
+    record = index.model.record(scope.address, scope.node_field, node.origin)
+    if node in scope.redirected:
+        proto = onnx.NodeProto.FromString(record)
+        proto.input[:] = node.inputs
+        record = proto.SerializeToString()
+    return record

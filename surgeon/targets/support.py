@@ -16,8 +16,8 @@ from surgeon.listing import like
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.node_check import owner_of
 from surgeon.ops.records import TRAINED, record
-from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
-from surgeon.running.kernels import CPU, Kernels, variables
+from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema, variables
+from surgeon.running.kernels import CPU, Kernels
 from surgeon.target import BaseTarget
 from surgeon.targets.examination import Examination
 
