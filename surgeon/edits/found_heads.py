@@ -162,17 +162,26 @@ def _moved(node: Node) -> Sequence[str]:
 
 
 def form_of(draft: ModelDraft, boxes: str, axis: int = 2) -> str:
-    """How a box is written, by the nodes that compute its first and its third number along an axis."""
-    first, third = (maker_of(draft, boxes, axis, column) for column in (0, 2))
+    """How a box is written, by the nodes that compute its numbers along an axis; empty where the graph does not tell.
+
+    The second and the fourth have to be for one coordinate what the first and the third are for the other.
+    """
+    makers = [maker_of(draft, boxes, axis, column) for column in range(4)]
+    forms = {_form_of_pair(draft, makers[place], makers[place + 2]) for place in (0, 1)}
+    return forms.pop() if len(forms) == 1 else ""
+
+
+def _form_of_pair(draft: ModelDraft, first: Node | None, third: Node | None) -> str:
+    """How a box is written, by the nodes that compute two of its numbers for one coordinate."""
     if first is None or third is None:
         return ""
     is_start = first.outputs[0] in _seen(draft, third)  # of a box whose end is behind it by its size
     if third.op == "Add" and (is_start or first.op == "Sub"):
         return "xyxy" if is_start or _share(draft, first, third) else ""
+    if third.op == "Sub":  # of two corners; one corner is a point less a distance, for the other coordinate too
+        return "cxcywh" if first is not third and _share(draft, first, third) else ""
     is_size = third.op in _SIZES or any(name for name in _seen(draft, third) if _is_size(draft, name))
-    if is_size or (third.op == "Sub" and _share(draft, first, third)):
-        return "cxcywh"
-    return ""
+    return "cxcywh" if is_size else ""
 
 
 def _share(draft: ModelDraft, one: Node, other: Node) -> bool:

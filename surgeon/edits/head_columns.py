@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from surgeon.commands import command
 from surgeon.editing.draft import ModelDraft
-from surgeon.edits.head_tracing import Place, is_constant, places, shape_of, trace
+from surgeon.edits.head_tracing import Place, changes_size, is_constant, places, shape_of, trace
 from surgeon.errors import UsageError
 from surgeon.shapes.facts import INTEGERS
 
@@ -22,11 +22,19 @@ Column = Literal["score", "best score", "class", "constant", "number", ""]
 
 def column_of(draft: ModelDraft, name: str, axis: int, place: int) -> Column:
     """What the numbers of a tensor at one place of an axis are; empty where the graph does not tell."""
-    return _kind(draft, [*trace(draft, name, axis, place)])
+    return _kind(draft, name, (axis, place))
 
 
-def _kind(draft: ModelDraft, names: Sequence[str]) -> Column:
-    """The kind of the numbers that were traced through these tensors."""
+def _kind(draft: ModelDraft, name: str, at: Place | None = None) -> Column:
+    """The kind of a tensor's numbers, at one place of an axis or at all; a score that is scaled is none any more."""
+    way = [*places(draft, name, at)]
+    kind = _made_kind(draft, [each for each, _ in way])
+    is_scaled = kind in ("score", "best score") and any(changes_size(draft, each, place) for each, place in way)
+    return "number" if is_scaled else kind
+
+
+def _made_kind(draft: ModelDraft, names: Sequence[str]) -> Column:
+    """The kind of the numbers that were traced through these tensors, by the node that computes them."""
     if any(draft.shapes.facts(draft.index.main, name).dtype in INTEGERS for name in names):
         return "class"
     node = draft.index.main.producers.get(names[-1])
@@ -39,8 +47,10 @@ def _kind(draft: ModelDraft, names: Sequence[str]) -> Column:
     if node.op in ENDS:
         return "score"
     rest = [each for each in node.inputs if each and not is_constant(draft, each)]
-    if node.op in JOINS or (node.op in _SHIFTS and len(rest) == 1) or node.op == "Where":
-        kinds = {_kind(draft, [*trace(draft, each)]) for each in (rest[1:] if node.op == "Where" else rest)}
+    if node.op in _SHIFTS and len(rest) == 1:
+        return "class" if _kind(draft, rest[0]) == "class" else "number"  # an angle: a share less a quarter, times pi
+    if node.op in JOINS or node.op == "Where":
+        kinds = {_kind(draft, each) for each in (rest[1:] if node.op == "Where" else rest)}
         return next((kind for kind in _FIRST if kind in kinds), "number")
     return "number"
 
@@ -118,13 +128,34 @@ def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
     columns = columns_of(draft, name, axis)
     behind = range(LEAST - 1, len(columns) - extra)
     other = next((place for place in behind if columns[place] not in ("score", "constant")), None)
-    if other is None:
-        return
-    told = "is a number that is no score" if columns[other] == "number" else "cannot be told from the graph"
-    raise UsageError(
-        f"Column {other} of {name!r} {told}; say how the columns lie, with --head yolov8 (4 + classes) or yolov5 "
-        "(5 + classes, --extra for more behind these), or name the boxes with --output and the scores with --scores."
-    )
+    named = "name the boxes with --output and the scores with --scores."
+    if other is not None:
+        told = "is a number that is no score" if columns[other] == "number" else "cannot be told from the graph"
+        raise UsageError(
+            f"Column {other} of {name!r} {told}; say how the columns lie, with --head yolov8 (4 + classes) or yolov5 "
+            f"(5 + classes, --extra for more behind these), or {named}"
+        )
+    disorder = _disorder(draft, name, axis, behind) if columns else ""
+    if disorder:
+        raise UsageError(f"{disorder}; {named}")
+
+
+def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) -> str:
+    """Why columns of scores are not those of the classes in order, as a clause; "" where they may be.
+
+    The scores of all classes are computed together; that in column 4 may be apart, of whether there is anything.
+    """
+    ends = [list(places(draft, name, (axis, place)))[-1] for place in behind]
+    apart = int(len(ends) > 1 and ends[0][0] != ends[1][0])
+    for place, before, end in zip(behind[apart + 1 :], ends[apart:], ends[apart + 1 :], strict=False):
+        if end[0] != before[0] or (end[1] is not None and before[1] is not None and end[1] < before[1]):
+            return f"Column {place} of {name!r} is a score, but not that of the class behind column {place - 1}"
+    node = draft.index.main.producers.get(ends[-1][0])
+    if apart and node is not None and node.op in JOINS:
+        joined = {last for each in node.inputs if each for last in trace(draft, each)}
+        if ends[0][0] in joined:
+            return f"The scores of {name!r} from column 5 on are multiplied by column 4 already"
+    return ""
 
 
 def has_objectness(draft: ModelDraft, name: str, axis: int) -> bool | None:

@@ -74,6 +74,19 @@ def scales(draft: ModelDraft, node: Node) -> bool:
     return node.op in ("Mul", "Div") and sum(is_constant(draft, name) for name in node.inputs) == 1
 
 
+def changes_size(draft: ModelDraft, name: str, at: Place | None) -> bool:
+    """Whether a tensor is another times a constant that is not 1, at one place of an axis or at all."""
+    node = draft.index.main.producers.get(name)
+    if node is None or node.op not in ("Mul", "Div") or not scales(draft, node):
+        return False
+    factor = next(each for each in node.inputs if is_constant(draft, each))
+    array, rank = draft.index.constants.array(draft.index.main, factor), len(shape_of(draft, name) or ())
+    axis = None if at is None or array is None else at[0] - rank + array.ndim
+    if array is not None and axis is not None and axis >= 0 and array.shape[axis] > 1:
+        array = array.take(at[1] if at else 0, axis)
+    return array is None or bool((array != 1).any())
+
+
 _Step = tuple[str, Place | None]
 
 

@@ -218,6 +218,48 @@ OTHERS = {
         (1, 7, COUNT),
         "Column 4 of 'out'",
     ),
+    "an angle that is a share of a turn": (
+        CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  share = Sigmoid (turn)  less = Sub (share, half)"
+        "angle = Mul (less, pi)  out = Concat <axis = 1> (sized, likely, angle)",
+        (1, 8, COUNT),
+        "Column 7 of 'out' is a number that is no score",
+    ),
+    "a share that is scaled": (
+        CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  share = Sigmoid (turn)  angle = Mul (share, pi)"
+        "out = Concat <axis = 1> (sized, likely, angle)",
+        (1, 8, COUNT),
+        "Column 7 of 'out' is a number that is no score",
+    ),
+    "corners by coordinates": (
+        CORNERS + """x1, y1 = Split <axis = 1, num_outputs = 2> (low)  x2, y2 = Split <axis = 1, num_outputs = 2> (high)
+        lying = Concat <axis = 1> (x1, x2, y1, y2)  out = Concat <axis = 1> (lying, likely)""",
+        (1, 7, COUNT),
+        "does not tell how the boxes of 'out' are written",
+    ),
+    "corners at exponential distances, by coordinates": (
+        CORNERS.replace("Sub (anchors, near)", "Sub (anchors, left)").replace("low = ", "left = Exp (near)  low = ")
+        + """x1, y1 = Split <axis = 1, num_outputs = 2> (low)  x2, y2 = Split <axis = 1, num_outputs = 2> (high)
+        lying = Concat <axis = 1> (x1, x2, y1, y2)  out = Concat <axis = 1> (lying, likely)""",
+        (1, 7, COUNT),
+        "does not tell how the boxes of 'out' are written",
+    ),
+    "the first class last": (
+        CENTRES + "one, more = Split <axis = 1> (likely, first_and_rest)  out = Concat <axis = 1> (sized, more, one)",
+        (1, 7, COUNT),
+        "Column 6 of 'out' is a score, but not that of the class behind column 5",
+    ),
+    "how likely there is anything last": (
+        CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  thing = Sigmoid (turn)"
+        "out = Concat <axis = 1> (sized, likely, thing)",
+        (1, 8, COUNT),
+        "Column 7 of 'out' is a score, but not that of the class behind column 6",
+    ),
+    "scores that are products already": (
+        CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  thing = Sigmoid (turn)  products = Mul (thing, likely)"
+        + TRANSPOSED.format(rest="thing, products"),
+        (1, COUNT, 8),
+        "The scores of 'out' from column 5 on are multiplied by column 4 already",
+    ),
     "boxes in a form of their own": (
         CENTRES.replace("Sub (high, low)", "Tanh (near)") + "out = Concat <axis = 1> (sized, likely)",
         (1, 7, COUNT),
@@ -230,7 +272,7 @@ OTHERS = {
 def test_columns_of_another_kind_are_refused_with_their_place(name):
     nodes, shape, told = OTHERS[name]
     nodes = nodes.replace("anchors_twice", "stride").replace("(near, row)", "(near, first)")
-    nodes = "first = Constant <value_ints = [1]> ()" + nodes
+    nodes = "first = Constant <value_ints = [1]> ()  first_and_rest = Constant <value_ints = [1, 2]> ()" + nodes
     with pytest.raises(UsageError) as refusal:
         surgeon.edit(detector(nodes, shape), AppendNms("out"))
     assert told in str(refusal.value)
