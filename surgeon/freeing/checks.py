@@ -16,7 +16,7 @@ from surgeon.opsets.lossless import OLDEST
 from surgeon.shapes.facts import INT32, NodeView, Shape, axis_of
 from surgeon.shapes.layout import reshaped
 from surgeon.shapes.selecting import FAR, slice_parameters
-from surgeon.shapes.symbols import Size, has_calls, only_call, product, substitute
+from surgeon.shapes.symbols import Size, exact_quotient, has_calls, only_call, product, substitute, symbol
 
 TURNS = 9  # multiples of the old size at which two sizes are held against each other
 Held = tuple[int, int, Size]  # a position, an axis of what is read there, and its size
@@ -224,6 +224,8 @@ def _gather(walk: Walk, site: NodeView) -> None:
         if len(indices) == 1 and indices[0] == old and old != 1:
             follow(walk, site, 1, 0, size)
         raise Stuck(site.node, f"picks fixed places of {size}, which was {old}")
+    if len(numbers) > 1 and any(exact_quotient(size, symbol(name)) not in (None, 1) for name in walk.free):
+        raise Stuck(site.node, f"picks fixed places of {size}, which was {old}, in which samples lie side by side")
     if old - 1 in numbers:
         raise Stuck(site.node, f"picks place {numbers[0]} of {size}, which was {old}; whether that follows is not told")
 
@@ -272,12 +274,19 @@ def _split(walk: Walk, site: NodeView) -> None:
     shape = site.shape(0)
     if shape is None:
         return
-    axis = axis_of(site.attribute("axis", 0), len(shape))
+    axis, parts = axis_of(site.attribute("axis", 0), len(shape)), len(site.node.outputs)
+    if parts > 1 and walk.old(shape[axis]) == parts and walk.hangs([shape[axis]]):
+        raise Stuck(site.node, f"splits {shape[axis]} into {parts} parts of 1")
     if walk.hangs([shape[axis]]) and (site.has(1) or site.attribute("split") is not None):
-        if len(site.node.outputs) > 1:
+        if parts > 1:
             raise Stuck(site.node, f"splits {shape[axis]} into fixed parts")
         _require_input(site, 1)
         walk.give_numbers(site, 1, [shape[axis]])
+
+
+def _sampled(walk: Walk, site: NodeView) -> None:
+    """A picture [N, ...] for each grid [N, ...]."""
+    agree(walk, site, [(place, 0, shape[0]) for place in (0, 1) if (shape := site.shape(place))], spreads=False)
 
 
 def _squeeze(walk: Walk, site: NodeView) -> None:
@@ -359,6 +368,7 @@ CHECKS: dict[str, Callable[[Walk, NodeView], None]] = {
     "Expand": _expand,
     "Gather": _gather,
     "Gemm": _gemm,
+    "GridSample": _sampled,
     "Loop": check_loop,
     "Reshape": _reshape,
     "Resize": _resize,

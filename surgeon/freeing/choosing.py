@@ -5,6 +5,7 @@ result equals the original's answer to that sample.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +15,14 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.editing.freed import Freed
 from surgeon.editing.samples import SampleRun, Samples, batch_sizes
 from surgeon.editing.stacking import long_sizes
-from surgeon.errors import GraphError
+from surgeon.errors import GraphError, UsageError
 from surgeon.freeing.checks import check
 from surgeon.freeing.inside import hidden_sizes, size_inside
 from surgeon.freeing.plan import Stuck
 from surgeon.freeing.search import Choices, Interpretation, Interpretations
 from surgeon.freeing.walk import Walk
 from surgeon.freeing.writing import write
-from surgeon.inputs.inputs import InputsUnknown
+from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.models.model_check import tolerances
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
@@ -68,7 +69,46 @@ def free_inside(draft: ModelDraft, name: str, feeds: Mapping[str, int]) -> tuple
             return nodes, freed
         draft.skeleton.ParseFromString(before)
         draft.changed()
-    return None
+    only = _only_size(draft, name)
+    return None if only is None else free_size(draft, name, only, feeds)
+
+
+def _only_size(draft: ModelDraft, name: str) -> int | None:
+    """The one size of a dynamic dim at which the original runs, or that its outputs have instead of a larger one.
+
+    None where it runs at several sizes, and outputs that declare the dim have it, or at none of those tried.
+    """
+    runs = draft.runs
+    if runs is None:
+        return None
+    before, options = draft.source.skeleton, runs.options
+    declared = {
+        value.name: axis
+        for value in before.graph.output
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        if dim.dim_param == name
+    }
+    fitting = list[int]()
+    others = set[int]()
+    try:
+        plan = InputPlan(before)
+        with Away(options.required(), options.run_time).open(runs.original) as session:
+            for size in _TRIED:
+                sizes = plan.size_sets({**options.dims, name: size})[0]
+                with suppress(SessionError):  # a size that does not fit
+                    made = session.run(plan.make(options.seed, sizes))
+                    held = {made[one].shape[axis] for one, axis in declared.items()} - {size}
+                    fitting += [] if held else [size]
+                    others |= {other for other in held if 1 < other < size}
+                if len(fitting) > 1 and not others:
+                    return None
+    except (InputsUnknown, SessionError, UsageError):  # the check of the result says so
+        return None
+    found = others or {*fitting}
+    return found.pop() if len(found) == 1 else None
+
+
+_TRIED = (9, 2, 1, 4, 8, 16, 32, 3, 5, 6, 7, 64)  # sizes of batches; most models run at the first two
 
 
 def _answers_each(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> bool:
@@ -161,6 +201,7 @@ class _Choice:
             raise self._ambiguous(best)
         if not right:
             self._require_known(best)
+            self._require_followed(best)
         if not right and any(other.recipes != best.recipes for other in mixing):
             raise self._ambiguous(best)
         return best.walk, right
@@ -192,6 +233,16 @@ class _Choice:
         if found.walk.unsure:
             node = next(iter(found.walk.unsure))
             raise self.search.refusal(Stuck(node, "makes something of which nothing can be told"))
+
+    def _require_followed(self, found: Interpretation) -> None:
+        """Raise GraphError where the old size is 1 and no output has the dynamic dim: one sample is left of any."""
+        if self._is_one and not any(map(found.follows, self.outputs)):
+            names = ", ".join(map(repr, sorted(self.outputs)))
+            made = found.walk.index.main.producers
+            node = next((made[name] for name in sorted(self.outputs) if name in made), None)
+            if node is None:
+                return
+            raise self.search.refusal(Stuck(node, f"makes {names}, which has one row for all samples"))
 
     def _ambiguous(self, found: Interpretation) -> GraphError:
         node, _ = next(iter(found.walk.trail.values()))

@@ -264,3 +264,73 @@ def test_where_no_interpretation_keeps_samples_independent_nothing_is_written(te
     with pytest.raises(GraphError, match="With 'batch' free, .* at '") as refusal:
         surgeon.edit(source, Free(0, "batch"), check=check)
     assert str(refusal.value).endswith("export the model with it free.")
+
+
+HELD = {
+    "a picture for each grid": "h = Expand (one_grid, grids)  y = GridSample (x, h)",
+    "rows of all samples": "r = Reshape (x, rows)  d = MatMul (r, w)  y = Reshape (d, whole)",
+}
+FIXED = {
+    "parts of one sample each": (
+        "{parts} = Split <axis = 0> (x, ones)  y = Concat <axis = 0> ({parts})",
+        "splits batch into {old} parts of 1",
+    ),
+    "slices of one sample each": ("{slices}  y = Concat <axis = 0> ({parts})", "whether that follows is not told"),
+    "rows of all samples at fixed places": (
+        "r = Reshape (x, rows)  g = Gather (r, places)  y = Reshape (g, halves)",
+        "picks fixed places of .*batch, which was .*, in which samples lie side by side",
+    ),
+    "a weight for each channel of each sample": (
+        "r = Reshape (x, channels)  d = Conv <group = {old}> (r, kernels)  y = Reshape (d, whole)",
+        "has weights for each of its channels",
+    ),
+}
+
+
+def holding(nodes: str, old: int, size: int | str) -> onnx.ModelProto:
+    """A model of pictures [batch, 2, 3, 3] that holds the old batch, whatever its input declares."""
+    names = [f"p{place}" for place in range(old)]
+    slices = "  ".join(
+        f"a{place} = Constant <value_ints = [{place}]> ()  b{place} = Constant <value_ints = [{place + 1}]> ()"
+        f"  {name} = Slice (x, a{place}, b{place})"
+        for place, name in enumerate(names)
+    )
+    places = ", ".join(str(3 * place) for place in range(2 * old))
+    text = nodes.replace("{parts}", ", ".join(names)).replace("{old}", str(old)).replace("{slices}", slices)
+    grids = weights(["one_grid"], 1, 4, 4, 2) + weights(["w"], 3, 3) + weights(["kernels"], 2 * old, 2, 1, 1)
+    return model(
+        f"""g (float[{size}, 2, 3, 3] x) => (float[{size}, k, l, m] y)
+        <int64[4] grids = {{{old}, 4, 4, 2}}, int64[2] rows = {{{6 * old}, -1}}, int64[4] whole = {{{old}, 2, 3, 3}},
+         int64[4] halves = {{{old}, 2, 1, 3}},
+         int64[4] channels = {{1, {2 * old}, 3, 3}}, int64[{2 * old}] places = {{{places}}},
+         int64[{old}] ones = {{{", ".join(["1"] * old)}}}> {{ {text} }}""",
+        grids,
+        opset=20,
+    )
+
+
+@pytest.mark.parametrize("old", [4, 8])
+@pytest.mark.parametrize("what", HELD)
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_size_that_only_runs_show_follows(what, old, is_declared):
+    source = holding(HELD[what], old, "batch" if is_declared else old)
+    made, report = surgeon.edit(source, Free(0, "batch"))
+    assert report.outcome == "proved", report.check.reason
+    assert_each_sample(source, made, old)
+
+
+@pytest.mark.parametrize("old", [4, 8])
+@pytest.mark.parametrize("what", FIXED)
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_declared_dim_that_cannot_follow_is_refused_as_a_fixed_one_is(what, old, is_declared):
+    nodes, told = FIXED[what]
+    source = holding(nodes, old, "batch" if is_declared else old)
+    with pytest.raises(GraphError, match=told.replace("{old}", str(old))):
+        surgeon.edit(source, Free(0, "batch"))
+
+
+def test_an_output_of_one_row_for_all_samples_is_refused():
+    source = model("""g (float[1, 5, 6] x) => (float[1, 6] y) <int64[2] axes = {0, 1}, int64[1] z = {0}>
+        { m = ReduceMean <keepdims = 0> (x, axes)  y = Unsqueeze (m, z) }""")
+    with pytest.raises(GraphError, match="Unsqueeze at 'y' makes 'y', which has one row for all samples"):
+        surgeon.edit(source, Free(0, "batch"))
