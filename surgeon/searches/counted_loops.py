@@ -1,21 +1,24 @@
 """Loops that end by a condition and count: their trip limit follows from it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import compress
 from typing import NamedTuple
 
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper
 
+from surgeon.indexing.constants import Value
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
-from surgeon.ops.walking import free_names
+from surgeon.ops.walking import free_names, graphs_of
 from surgeon.searches.branches import is_as_read
 from surgeon.shapes.indexed import shapes_of
 
 CARRIED = 2  # inputs of a loop, and of its body, before those that it carries on
 INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64})
+WHOLE = frozenset(map(helper.tensor_dtype_to_np_dtype, INTEGERS))
 
 
 COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # and how much further it goes on
@@ -53,7 +56,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
             continue
         numbers = (
             count
-            for count in _Counter(node, item.g).counts()
+            for count in _Counter(node, item.g, partial(index.constants.get, body)).counts()
             if all(types.dtype(scope, name) in INTEGERS for name in _integers(count))
         )
         count = next(numbers, None)
@@ -86,10 +89,13 @@ def _integers(count: _Count) -> list[str]:
 
 
 class _Counter:
-    """What the body of a loop counts, and what that is compared with or looks up."""
+    """What the body of a loop counts, and what that is compared with or looks up.
 
-    def __init__(self, node: Node, body: GraphProto) -> None:
-        self._body = body
+    constant: the value of a constant that the body reads, None for other tensors.
+    """
+
+    def __init__(self, node: Node, body: GraphProto, constant: Callable[[str], Value | None]) -> None:
+        self._body, self._constant = body, constant
         self._makers = {name: made for made in body.node for name in made.output}
         inputs = [value.name for value in body.input]
         outputs = [value.name for value in body.output]
@@ -134,9 +140,7 @@ class _Counter:
         if step is None or step.op_type != "Add":
             return ""
         found = [
-            self._plain(one)
-            for one, other in zip(step.input, reversed(step.input), strict=True)
-            if _is_one(other, self._body, self._makers)
+            self._plain(one) for one, other in zip(step.input, reversed(step.input), strict=True) if self._is_one(other)
         ]
         return found[0] if found else ""
 
@@ -148,26 +152,15 @@ class _Counter:
         return None if name in self._own else name
 
     def _plain(self, name: str) -> str:
-        return _plain(name, self._makers)
+        """The tensor that is handed on or cast to this one: casts do not change how integers compare."""
+        while name in self._makers and self._makers[name].op_type in ("Identity", "Cast"):
+            name = self._makers[name].input[0]
+        return name
 
-
-def _plain(name: str, makers: Mapping[str, NodeProto]) -> str:
-    """The tensor that is handed on or cast to this one: casts do not change how integers compare."""
-    while name in makers and makers[name].op_type in ("Identity", "Cast"):
-        name = makers[name].input[0]
-    return name
-
-
-def _is_one(name: str, body: GraphProto, makers: Mapping[str, NodeProto]) -> bool:
-    """Whether a tensor of a body is the constant 1."""
-    stored = next((tensor for tensor in body.initializer if tensor.name == name), None)
-    made = makers.get(name)
-    if stored is None and made is not None and made.op_type == "Constant":
-        stored = next((item.t for item in made.attribute if item.name == "value"), None)
-    if stored is None or stored.external_data or stored.data_type not in INTEGERS:
-        return False
-    value = numpy_helper.to_array(stored)
-    return bool(value.size == 1 and value.item() == 1)
+    def _is_one(self, name: str) -> bool:
+        """Whether a tensor that the body reads is the integer 1."""
+        value = self._constant(name)
+        return value is not None and value.array.dtype in WHOLE and value.scalar == 1
 
 
 def _limited(loop: NodeProto) -> FunctionProto:
@@ -181,9 +174,12 @@ def _limited(loop: NodeProto) -> FunctionProto:
 
 
 def _hand_on(body: GraphProto) -> None:
-    """Put an Identity before each output that is an input as it came: onnx's inliner loses the names of these."""
-    inputs = {value.name for value in body.input}
+    """Put an Identity before each output that no node of a body makes: onnx's inliner loses the names of these."""
+    made = {name for node in body.node for name in node.output}
+    for node in body.node:
+        for inner in graphs_of(node):
+            _hand_on(inner)
     for place, value in enumerate(body.output):
-        if value.name in inputs:
+        if value.name not in made:
             given, value.name = value.name, f"{value.name}_handed_on_{place}"
             body.node.append(helper.make_node("Identity", [given], [value.name]))

@@ -58,7 +58,7 @@ def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
     """Nodes behind those that make what they read, else in the order given."""
     listed = list(nodes)
     makers = {name: place for place, node in enumerate(listed) for name in node.output if name}
-    needs = {place: [makers[name] for name in node.input if name in makers] for place, node in enumerate(listed)}
+    needs = {place: [makers[name] for name in free_names(node) if name in makers] for place, node in enumerate(listed)}
     try:
         return [listed[place] for place in TopologicalSorter(needs).static_order()]
     except CycleError:
@@ -98,26 +98,26 @@ def _node(cut: Cut, node: Node, made: "frozenset[str] | set[str]" = frozenset())
     proto = NodeProto()
     proto.CopyFrom(_full(cut, node))
     instead = cut.instead if made else {}
-    names = [
-        name if not name or name in made else instead.get(name) or cut.name(node.scope, name)
-        for name in cut.origin.inputs(node)
-    ]
-    proto.input[:] = names
+
+    def called(name: str) -> str:
+        return name if not name or name in made else instead.get(name) or cut.name(node.scope, name)
+
+    proto.input[:] = map(called, cut.origin.inputs(node))
     if node.original:
         proto.output[:] = [cut.name(node.scope, name) if name else "" for name in node.outputs]
-        _rename_captured(cut, node, proto)
+    _rename_captured(proto, {name: called(name) for name in cut.captured(node)})
     _resolve(cut, proto)
     if proto.domain == "ai.onnx":
         proto.domain = ""
     return proto
 
 
-def _rename_captured(cut: Cut, node: Node, proto: NodeProto) -> None:
-    """Let the bodies of a node read by the names of the mini-models what they read from around them."""
-    called = {name: cut.name(node.scope, name) for name in cut.captured(node)}
+def _rename_captured(proto: NodeProto, called: dict[str, str]) -> None:
+    """Let the bodies of a node read by their new names what they read from around them."""
     if any(name != now for name, now in called.items()):
         for item in proto.attribute:
-            item.CopyFrom(renamed(item, called, str))
+            if item.type in GRAPHS:
+                item.CopyFrom(renamed(item, called, str))
 
 
 def _again(cut: Cut, node: Node) -> NodeProto:
@@ -125,6 +125,7 @@ def _again(cut: Cut, node: Node) -> NodeProto:
     proto = _node(cut, node)
     for names in (proto.input, proto.output):
         names[:] = [cut.instead.get(name, name) for name in names]
+    _rename_captured(proto, cut.instead)
     return proto
 
 

@@ -27,6 +27,19 @@ def loop(condition=COUNTS, step=1, leaves=LEAVES, start=0, more="", trips=""):
     )
 
 
+def reading_outside(step="step", limit="k", more=""):
+    """The same loop, which reads its limit and its step from around it."""
+    return graph(
+        f"""step = Constant<value = int64 {{1}}>() from = Constant<value = int64 {{0}}>() first = Less(from, k) {more}
+        v, s, y = Loop<body = rows (int64 i, bool ran, int64 at, float[4] sum) => (bool go, int64 j, float[4] next,
+                                                                               float[4] row) {{
+            j = Add(at, {step}) go = Less(j, {limit}) half = Constant<value = float {{0.5}}>() next = Mul(sum, half)
+            row = Identity(next)
+        }}>(, first, from, x)""",
+        HEAD,
+    )
+
+
 SMALL = "lot = ReduceMax<keepdims = 0>(sum) most = Constant<value = float {1000.0}>() small = Less(lot, most)"
 
 
@@ -56,6 +69,11 @@ FIRES = [
          target="tensorrt"),
     Case(counted_loops, "and while something else holds", target="tensorrt",
          model=loop(f"{SMALL} below = Less(j, last) go = And(small, below)")),
+    Case(counted_loops, "a limit and a step from around it", model=reading_outside(), target="tensorrt"),
+    Case(counted_loops, "a limit that is computed around it", target="tensorrt",
+         model=reading_outside(limit="most", more="most = Add(k, step)")),
+    Case(counted_loops, "a step that is folded around it", target="tensorrt",
+         model=reading_outside("other", more="other = Identity(step)")),
     Case(counted_loops, "while there are rows to read", model=reading("i"), target="tensorrt"),
     Case(counted_loops, "while there are columns to read, by a counter", target="tensorrt",
          model=reading("at", "axis = 1", "float[4, r] w")),
@@ -64,6 +82,10 @@ SPARES = [
     Case(counted_loops, "a trip limit is there", loop(trips="k"), target="tensorrt",
          why="no Loop without a trip limit"),
     Case(counted_loops, "steps of two", loop(step=2), target="tensorrt", why="no Loop without a trip limit"),
+    Case(counted_loops, "a step of two from around it", target="tensorrt", why="no Loop without a trip limit",
+         model=reading_outside("two", more="two = Add(step, step)")),
+    Case(counted_loops, "a step that is an input", target="tensorrt", why="no Loop without a trip limit",
+         model=reading_outside("k")),
     Case(counted_loops, "a limit that moves", target="tensorrt", why="no Loop without a trip limit",
          model=loop(leaves=LEAVES.replace("int64 last", "int64 later"), more="later = Sub(last, one)")),
     Case(counted_loops, "for another target", loop(), why="no form for target ort"),
