@@ -50,3 +50,32 @@ def test_what_a_caller_may_override_tells_no_sizes():
         index = index_of(parse(text.format(inputs), ir_version=ir_version))
         shape = shapes_of(index).shape(index.main, "z") or ()
         assert [size for size in shape if isinstance(size, int)] == fixed
+
+
+LOOP = """l0, l1, l2, l3 = Loop <body = step (int64 i, bool go, int32 c0, float16 c1, int32 c2)
+    => (bool on, int32 d0, float16 d1, int32 d2, double s)
+    { on = Identity(go) d0 = Neg(c0) d1 = Neg(c1) d2 = Neg(c2) s = Cast<to = 11>(c1) }> (ten, yes, whole, x, whole)"""
+SCAN = """c0, c1, c2, c3 = Scan <num_scan_inputs = 1, body = step (int32 s0, float16 s1, int64 e)
+    => (int32 t0, float16 t1, double u0, int64 u1)
+    { t0 = Neg(s0) t1 = Neg(s1) u0 = Cast<to = 11>(s1) u1 = Neg(e) }> (whole, x, list)"""
+IF = """i0, i1 = If <then_branch = one () => (int32 a, float16 b) { a = Neg(whole) b = Neg(x) },
+    else_branch = two () => (int32 c, float16 d) { c = Abs(whole) d = Abs(x) }> (yes)"""
+MIXED = {
+    "a Loop": (LOOP, {"l0": TensorProto.INT32, "l1": TensorProto.FLOAT16, "l2": TensorProto.INT32}),
+    "what a Loop collects": (LOOP, {"l3": TensorProto.DOUBLE}),
+    "a Scan": (SCAN, {"c0": TensorProto.INT32, "c1": TensorProto.FLOAT16, "c2": TensorProto.DOUBLE}),
+    "what a Scan hands on": (SCAN, {"c3": TensorProto.INT64}),
+    "an If": (IF, {"i0": TensorProto.INT32, "i1": TensorProto.FLOAT16}),
+}
+
+
+@pytest.mark.parametrize("title", MIXED)
+@pytest.mark.parametrize("behind", ["", "Neg"])
+def test_tensors_that_a_body_makes_have_each_their_dtype(title, behind):
+    """Each may be of a dtype different from the others', though their schema gives them one type variable."""
+    body, dtypes = MIXED[title]
+    more = " ".join(f"{behind}_{name} = {behind}({name})" for name in dtypes) if behind else ""
+    head = '<ir_version: 9, opset_import: ["" : 17]> g (float16[n] x, int32 whole, int64[m] list) => (float16[n] y)'
+    index = index_of(parse(f"{head} <int64 ten = {{10}}, bool yes = {{1}}> {{ {body} {more} y = Neg(x) }}"))
+    for name, dtype in dtypes.items():
+        assert shapes_of(index).dtype(index.main, f"{behind}_{name}" if behind else name) == dtype

@@ -72,7 +72,7 @@ def learn_by(version: Schema, node: onnx.NodeProto, known: dict[str, int | None]
     for names, formal_at in ((node.input, version.input_at), (node.output, version.output_at)):
         for index, name in enumerate(names):
             formal, dtype = formal_at(index), known.get(name)
-            if formal is not None and dtype:
+            if formal is not None and formal.homogeneous and dtype:
                 bound.setdefault(formal.type, dtype)
     for index, name in enumerate(node.output):
         formal = version.output_at(index)

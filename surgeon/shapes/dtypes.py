@@ -60,7 +60,7 @@ class Dtypes:
             own = self._own(home, name, node)
             known = schema_of(home, node.op) if own is None and node is not None else None
             formal = known.output_at(node.outputs.index(name)) if known is not None and node is not None else None
-            if node is None or known is None or formal is None:
+            if node is None or known is None or formal is None or not formal.homogeneous:
                 yield own, UNKNOWN
                 continue
             yield element_type(formal.type), known.types.get(formal.type, UNKNOWN)

@@ -133,14 +133,17 @@ def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> Draft:
 
 
 def _by_schema(site: NodeView, place: int) -> int | None:
-    """The dtype of an output: the one type that its schema allows, or that of an input of the same type variable."""
+    """The dtype of an output: the one type that its schema allows, or that of an input of the same type variable.
+
+    Not where each of several tensors may be of a dtype different from the others', as those that a Loop carries.
+    """
     known = schema_of(site.scope, site.node.op)
     formal = known.output_at(place) if known is not None else None
     if known is None or formal is None:
         return None
     if formal.type.startswith("tensor("):
         return element_type(formal.type)
-    for position in range(len(site.inputs)):
+    for position in range(len(site.inputs) if formal.homogeneous else 0):
         beside = known.input_at(position)
         dtype = site.dtype(position) if beside is not None and beside.type == formal.type else None
         if dtype:
