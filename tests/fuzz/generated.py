@@ -404,7 +404,8 @@ def _looped(graph: Builder, opset: int, depth: int) -> None:
         [_info(item) for item in (goes_on, made, handed)],
     )
     last = Item(graph.fresh(), x.dtype, x.shape)
-    rows = Item(graph.fresh(), x.dtype, ("times", *x.shape))
+    name = graph.fresh()
+    rows = Item(name, x.dtype, (f"times_{name}", *x.shape))
     trips, start = graph.constant(graph.random.choice([1, 2, 3]), "int64"), graph.constant(True, "bool")
     graph.nodes.append(helper.make_node("Loop", [trips, start, x.name], [last.name, rows.name], body=inner))
     graph.pool += [last, rows]
