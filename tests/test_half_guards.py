@@ -7,7 +7,8 @@ from onnx.reference import ReferenceEvaluator
 from tests.half_models import converted, model
 
 WEIGHTS = """<int64[1] last = {-1}, float tiny = {0.000000000001}, float eps = {0.00000001}, float less = {1e-20},
-    double wide = {1e-12}, float micro = {0.000001}, float two = {2}, float half = {-0.5}>"""
+    double wide = {1e-12}, float micro = {0.000001}, float two = {2}, float half = {-0.5},
+    float one = {1}>"""
 KEPT = {
     "a norm that is bounded": ("n = ReduceL1(x, last) c = Clip(n, tiny) y = Div(x, c)", {"Clip", "Div"}),
     "and repeated": (
@@ -22,6 +23,18 @@ KEPT = {
     "a root": (
         "a = Abs(x) n = ReduceSum(a, last) c = Add(n, less) r = Sqrt(c) y = Div(x, r)",
         {"Add", "Sqrt", "Div"},
+    ),
+    "the reciprocal of its root": (
+        "a = Abs(x) n = ReduceSum(a, last) c = Max(n, tiny) r = Sqrt(c) i = Reciprocal(r) y = Mul(x, i)",
+        {"Max", "Sqrt", "Reciprocal", "Mul"},
+    ),
+    "one divided by its root": (
+        "a = Abs(x) n = ReduceSum(a, last) c = Add(n, tiny) r = Sqrt(c) i = Div(one, r) y = Mul(x, i)",
+        {"Add", "Sqrt", "Div", "Mul"},
+    ),
+    "a number divided by a small one": (
+        "a = Abs(x) n = ReduceSum(a, last) c = Add(n, micro) i = Div(two, c) y = Mul(x, i)",
+        {"Add", "Div", "Mul"},
     ),
     "one through it": (
         "a = Abs(x) n = ReduceSum(a, last) c = Add(n, tiny) r = Pow(c, half) y = Mul(x, r)",

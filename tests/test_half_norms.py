@@ -10,6 +10,7 @@ HEAD = "(float[N, 4, 8] x) => (float[N, 4, 8] y)"
 WEIGHTS = """<int64[1] last = {-1}, float two = {2}, float eps = {0.00000001}, float far = {3e38}, float half = {0.5},
     float minus = {-0.5}, float eight = {8}, float one = {1}, int64[3] flat = {0, 0, 8}, int64[3] thin = {0, 0, 1},
     float[8, 1] mean_of = {0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125},
+    float micro = {1e-12}, float[1, 4, 1] window = {0.25, 0.25, 0.25, 0.25},
     float[8] weights = {0.1, 0.2, 0.1, 0.1, 0.1, 0.2, 0.1, 0.1}>"""
 CENTRED = "m = ReduceMean(x, last) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, last)"
 SUM = "q = Mul(x, x) v = ReduceSum(q, last)"
@@ -39,6 +40,10 @@ NORMS = {
     "a norm as one": "v = ReduceL2(x, last) a = Clip(v, eps) y = Div(x, a)",
     "the mean of squares less the square of the mean": "m = ReduceMean(x, last) p = Mul(m, m) q = Mul(x, x) "
     "u = ReduceMean(q, last) v = Sub(u, p) a = Max(v, eps) r = Sqrt(a) d = Sub(x, m) y = Div(d, r)",
+    "a mean by windows": "q = Mul(x, x) v = Conv(q, window) a = Max(v, eps) r = Sqrt(a) y = Div(x, r)",
+    "fourth powers": "q = Mul(x, x) p = Mul(q, q) v = ReduceMean(p, last) a = Max(v, eps) r = Sqrt(a) s = Sqrt(r) "
+    "y = Div(x, s)",
+    "the reciprocal of a bounded root": f"{SUM} a = Max(v, micro) b = Sqrt(a) r = Reciprocal(b) y = Mul(x, r)",
     "columns by rows": "t = Transpose<perm = [0, 2, 1]>(x) q = Mul(t, t) v = ReduceMean(q, last) a = Max(v, eps) "
     "r = Sqrt(a) b = Div(t, r) y = Transpose<perm = [0, 2, 1]>(b)",
 }

@@ -47,20 +47,21 @@ class Guards:
         waiting, seen = [([first], least)], {first}
         while waiting:
             path, least = waiting.pop()
-            for name in path[-1].outputs if self._is_lost(least) else ():
+            is_lost = self._is_lost(least)
+            for name in path[-1].outputs:
                 for reader in path[-1].scope.readers(name) if name else ():
                     if reader in seen or len(path) > _MOST:
                         continue
                     seen.add(reader)
                     behind = [*path[1:], reader]
                     facts, places = record(reader.op), [at for at, text in enumerate(reader.inputs) if text == name]
-                    power = self._power(reader) if 0 in places else None
-                    if power is not None:
+                    made, fails = self._raised(reader, places, least), self._fails(reader, places, least)
+                    is_carried = facts.family == "product" or any(at in facts.carried for at in places)
+                    if is_lost and (fails or made is not None):
                         yield from behind
-                        waiting.append(([first, *behind], raised(least, power)))
-                    elif self._fails(reader, places, least):
-                        yield from behind
-                    elif facts.family == "product" or any(at in facts.carried for at in places):
+                    if made is not None:
+                        waiting.append(([first, *behind], made))
+                    elif is_lost and is_carried and not fails:
                         waiting.append(([first, *behind], least))
 
     def _fails(self, node: Node, places: Collection[int], least: float) -> bool:
@@ -73,12 +74,17 @@ class Guards:
         made = float(recast(np.array(number), self._wiring.change.new))
         return made == 0 or not np.isfinite(made)
 
-    def _power(self, node: Node) -> float | None:
-        """The power that a node raises to; None of others, and of one that is no single number."""
-        if node.op not in POWERS or POWERS[node.op] is not None:
-            return POWERS.get(node.op)
-        told = self._wiring.index.constants.scalar(node.scope, node.inputs[1])
-        return None if told is None else told[0]
+    def _raised(self, node: Node, places: Collection[int], least: float) -> float | None:
+        """What a node makes of the least that it reads by a power, or by dividing one number; None of others."""
+        constants, power = self._wiring.index.constants, POWERS.get(node.op)
+        if node.op in POWERS and 0 in places:
+            told = constants.scalar(node.scope, node.inputs[1]) if power is None else None
+            power = power if told is None else told[0]
+            return None if power is None else raised(least, power)
+        if any(place in record(node.op).divisors for place in places):
+            told = constants.scalar(node.scope, node.inputs[0])
+            return None if told is None else abs(told[0]) * raised(least, -1)
+        return None
 
 
 def raised(number: float, power: float) -> float:

@@ -54,6 +54,9 @@ class Norms:
                 seen.add(node)
                 if self._is_square(node):
                     squares.append(node)
+                    waiting += [(node, given) for given in node.inputs if self._is_of_square(node, given)]
+                elif end.op in ROOTS and node.op in ROOTS:  # a root of a root: the first may overflow, too
+                    waiting.append((node, node.inputs[0]))
                 else:
                     waiting += [(node, given) for given in self._led_on(node)]
         path = dict.fromkeys(node for square in squares for node in _onwards(square, readers, end))
@@ -83,6 +86,8 @@ class Norms:
         if facts.factors is not None:
             others = [node.inputs[place] for place in facts.factors]
             yield from (name for name, other in zip(others, others[::-1], strict=True) if self._is_fixed(scope, other))
+        elif facts.product == "windows" and facts.weight is not None:
+            yield from node.inputs[:1] if self._is_mean(scope, node.inputs[facts.weight]) else ()
         elif facts.family or facts.carried or facts.reduces or (facts.broadcasts and facts.commutes):
             yield from (name for name in node.inputs if name and not self._is_fixed(scope, name))
         elif (facts.same and facts.exact) or (facts.adds_up and not facts.squares and not facts.of_one):
@@ -100,6 +105,16 @@ class Norms:
             return False
         one, two = (self._source(scope, name) for name in node.inputs)
         return one == two and not self._is_fixed(scope, one)
+
+    def _is_of_square(self, node: Node, name: str) -> bool:
+        """Whether what a node reads is a square itself, as in a norm of fourth powers."""
+        inner = node.scope.producers.get(self._source(node.scope, name)) if name else None
+        return inner is not None and inner is not node and self._is_square(inner)
+
+    def _is_mean(self, scope: Scope, name: str) -> bool:
+        """Whether the weights of a window make a weighted mean: a fixed tensor without a negative number."""
+        array = self._wiring.index.constants.array(scope, name) if self._is_fixed(scope, name) else None
+        return array is not None and bool((array >= 0).all())
 
     def _source(self, scope: Scope, name: str) -> str:
         """What a tensor holds but for its shape, its signs and a factor."""
