@@ -84,6 +84,12 @@ DECISIONS = {
         "n = Neg(x) e = Exp(n) a = Add(one, e) s = Div(one, a) y = Cast<to = 6>(s)",
         "s = Sigmoid(x) a = Add(s, one) y = Cast<to = 6>(a)",
     ),
+    "a small sigmoid": (
+        "(float[47, 58] x) => (float[47, 58] y) <float one = {1}, float two = {2}>",
+        "a = Mul(x, two) s = Sigmoid(a) y = Div(one, s)",
+        "a = Mul(x, two) n = Neg(a) e = Exp(n) d = Add(one, e) s = Div(one, d) y = Div(one, s)",
+        "s = Sigmoid(x) y = Div(one, s)",
+    ),
     "underflow in half": (
         "(float16[12, 1, 54] x) => (int64[12, 1] y) <float low = {-1.5}, float up = {1.5}>",
         "s = Softmax<axis = 0>(x) l = Cast<to = 10>(low) u = Cast<to = 10>(up) c = Clip(s, l, u) a = Asin(c) "
@@ -123,6 +129,12 @@ DECISIONS = {
         "s = Shape(x) w = Gather(s, last) f = Cast<to = 1>(w) h = Div(f, two) o = Floor(h) y = Cast<to = 7>(o)",
         "s = Shape(x) w = Gather(s, last) f = Cast<to = 1>(w) h = Div(f, two) y = Cast<to = 7>(h)",
         "s = Shape(x) w = Gather(s, last) f = Cast<to = 1>(w) h = Div(f, two) d = Sub(h, two) y = Cast<to = 7>(d)",
+    ),
+    "a scalar": (
+        "(float x) => (float y) <float one = {1}>",
+        "y = Exp(x)",
+        "n = Neg(x) e = Exp(n) y = Div(one, e)",
+        "y = Tanh(x)",
     ),
     "an exact zero": (
         "(float[n, 8] x) => (bool[n, 8] y) <float zero = {0}>",

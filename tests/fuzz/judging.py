@@ -103,9 +103,9 @@ def compare(
             continue
         try:
             wanted = first.run(feeds)
-            moved = [other.run(feeds) for other in others]
         except Refused:
             continue  # these sizes are none that the original takes
+        moved = [other.run(feeds) for other in others]
         try:
             found = second.run({names.get(name, name): array for name, array in feeds.items()})
         except Refused as refused:
@@ -149,7 +149,7 @@ class _Variant:
             if array.dtype.kind == "f":
                 factor, more = (random.uniform(-1, 1, array.shape) for _ in range(2))
                 moved = array.astype(np.float64) * (1 + 2 * self._eps * self._sign * factor)
-                array = (moved + self._eps * self._sign * more).astype(self._dtypes[name])
+                array = np.asarray(moved + self._eps * self._sign * more, self._dtypes[name])
             made[name] = array
         return self._runner.run(made)
 

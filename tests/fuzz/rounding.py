@@ -53,7 +53,8 @@ def has_half(model: onnx.ModelProto) -> bool:
 
 
 def varied(model: onnx.ModelProto, size: float, seed: int, *, mirrored: bool) -> onnx.ModelProto:
-    """A copy in which each result that an op rounds is moved by a random factor from 1 - size to 1 + size.
+    """A copy in which each result that an op rounds is moved by a random factor from 1 - size to 1 + size, or by a
+    random number up to size where the kernel's own error is of that kind.
 
     Half precision becomes float32, since ONNX Runtime decides from node to node which of the two it computes in; what
     float16 does not hold becomes infinite all the same.  mirrored: each factor f becomes 2 - f, so that one of a pair
@@ -117,6 +118,11 @@ class _Moves:
             yield _constant(f"{name}/two", 2.0, dtype)
             yield helper.make_node("Sub", [f"{name}/two", factor], [f"{name}/factor"])
             factor = f"{name}/factor"
+        if op == "Sigmoid":  # its kernel's error is one of the largest result, so that small results have few digits
+            yield _constant(f"{name}/one", 1.0, dtype)
+            yield helper.make_node("Sub", [factor, f"{name}/one"], [f"{name}/step"])
+            yield helper.make_node("Add", [name, f"{name}/step"], [result])
+            return
         if op not in ARITHMETIC:
             yield helper.make_node("Mul", [name, factor], [result])
             return
