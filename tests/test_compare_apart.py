@@ -39,6 +39,13 @@ APART = {
                                 "c = Less(x, o) y = Not(c)", NON_FINITE),
     "NaN behind a product": ("(float[n, 8] x) => (float[n, 2] y)", "y = MatMul(x, w)",
                              "p = MatMul(x, w) c = IsNaN(p) y = Where(c, z, p)", NON_FINITE),
+    "NaN of one of two": ("(float[n] x, float[n] u) => (float[n] y)", "c = Less(x, u) d = Not(c) y = Where(d, x, u)",
+                          "c = GreaterOrEqual(x, u) y = Where(c, x, u)", NON_FINITE),
+    "NaN that is below a bound": ("(float[n] x, float[n] u) => (float[n] y)", "c = Greater(x, o) y = Where(c, u, x)",
+                                  "c = LessOrEqual(x, o) y = Where(c, x, u)", NON_FINITE),
+    "infinity of one sign beside another": (
+        "(float[n] x, float[n] u) => (float[n] y)", "c = IsInf(x) y = Where(c, u, x)",
+        "c = IsInf<detect_negative = 0>(x) y = Where(c, u, x)", NON_FINITE),
     "a row that is hidden whole": (MASKED, "s = Where(mask, x, ninf) y = Softmax(s)",
                                    "s = Where(mask, x, big) y = Softmax(s)", "masks that hide whole rows"),
     "an index that is held back": ("(int64[n, 5] ids) => (float[n, 5, 4] y)", "y = Gather(t, ids)",

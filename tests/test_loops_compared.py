@@ -96,3 +96,23 @@ def test_a_loop_may_be_asked_to_run_less_than_never() -> None:
     last = "z = Constant<value_int = -1>() g = Less(k, z) f = Cast<to = 1>(g) y = Add(w, f)"
     other = onnx.parser.parse_model(text.replace("LAST", last))
     assert list(surgeon.compare(one, other).differs_on) == ["counts and places that count from the end"]
+
+
+LIMITED = {
+    "a condition goes": ("s = ReduceMax<keepdims = 0>(b) o = Less(s, far)", "o = Identity(c)"),
+    "a condition is of the least": (
+        "s = ReduceMax<keepdims = 0>(b) o = Less(s, far)",
+        "s = ReduceMin<keepdims = 0>(b) o = Less(s, far)",
+    ),
+    "a condition by a state": ("s = ReduceMax<keepdims = 0>(a) o = Less(s, far)", "o = Identity(c)"),
+}
+
+
+@pytest.mark.parametrize("title", LIMITED)
+def test_what_ends_a_loop_of_few_turns_early_is_tried(title: str) -> None:
+    """The trip count limits it, so that the condition may be anything."""
+    text = f"{HEAD} {PORTS} <int64 m = {{3}}, float far = {{40}}, float one = {{1}}> " \
+        "{ y = Loop(m, , x) <body = b (int64 i, bool c, float[n] a) => (bool o, float[n] b) { b = Add(a, one) ENDS }> }"
+    one, other = (onnx.parser.parse_model(text.replace("ENDS", ends)) for ends in LIMITED[title])
+    assert surgeon.compare(one, one).outcome is Outcome.PROVED
+    assert surgeon.compare(one, other).outcome is Outcome.FAILED

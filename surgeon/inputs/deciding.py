@@ -35,6 +35,7 @@ _ALLOCATING = {
     if op.spreads or not (op.moves or op.same or op.further_places)
 }
 _NONE: frozenset[int] = frozenset()
+_MOST_TURNS = 256  # of a Loop whose condition may be anything
 
 _Trace: TypeAlias = tuple[UseDef, str, bool]
 """A scope, a tensor in it, and whether the value stays small whatever the input is."""
@@ -73,10 +74,19 @@ def decides(
         for position, output in enumerate(scope.outputs):
             if output == tensor:
                 if position == 0 and likened_node(scope.node).trips:
-                    return True  # the condition of a Loop
+                    if not _is_limited(scopes, scope.parent, scope.node):
+                        return True  # the condition of a Loop
+                    continue
                 pending.extend(_outwards(scope.node, scope, scope.parent, position, bounded))
     harmless |= seen
     return False
+
+
+def _is_limited(scopes: UseDefs, outside: UseDef, node: NodeProto) -> bool:
+    """Whether a Loop ends after few turns, whatever its condition is: the file holds its trip count."""
+    limits = [node.input[slot] for slot in likened_node(node).trips if slot < len(node.input) and node.input[slot]]
+    held = [scopes.constant(outside, name) for name in limits]
+    return any(one is not None and one.size == 1 and one.item() <= _MOST_TURNS for one in held)
 
 
 def counts(model: ModelProto) -> frozenset[str]:

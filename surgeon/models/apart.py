@@ -35,6 +35,7 @@ class ApartKind:
 
 
 _ROUND = 60  # a multiple of all turns
+_BESIDE = 2  # inputs that hold NaN or infinity beside usual ones, at most
 _OF_ROWS = (2, 3)  # axes of inputs whose rows are vectors, and no part of pictures
 _LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # times the numbers of a row, in turn
 # The first set of each kind shows most, and is all that is made for a model that computes much.
@@ -65,6 +66,20 @@ def apart_sets(
         if plan.answers_to(kind.values) and not (kind.alike and not _answer_alike(plan, other, kind.values)):
             for turn in kind.turns[:1] if few else kind.turns:
                 yield kind.words, plan.make(seed * _ROUND + turn, sizes, kind.values)
+    for made in () if few else _beside_usual(plan, sizes, seed):
+        yield _KINDS[0].words, made
+
+
+def _beside_usual(plan: InputPlan, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
+    """Sets in which one input holds NaN or infinity and the others are usual, for the first inputs in turn.
+
+    Where all hold them at the same places, an answer that is taken from the wrong one is the same.
+    """
+    names = [want.name for want in plan.wants if want.answers_to(Values.NON_FINITE)]
+    for name in names[:_BESIDE] if len(names) > 1 else ():
+        for turn in (1, 2):
+            usual, ends = (plan.make(seed * _ROUND + turn, sizes, kind) for kind in (Values.USUAL, Values.NON_FINITE))
+            yield {**usual, name: ends[name]}
 
 
 def _answer_alike(plan: InputPlan, other: InputPlan | None, values: Values) -> bool:
