@@ -226,7 +226,7 @@ def test_nodes_of_the_training_info_block_where_they_would_change(tmp_path: Path
     onnx.save(model, path)
     with pytest.raises(GraphError) as raised_error:
         upgrade(path, 13, tmp_path / "out.onnx")
-    assert "Softmax at s in the training info (it works over all axes from 1 on" in str(raised_error.value)
+    assert "Softmax at s in the training info (Softmax: works over the axes from 1 on, flattened" in str(raised_error.value)
     assert "Squeeze at q in the training info (Squeeze: attribute axes became an input" in str(raised_error.value)
     assert not (tmp_path / "out.onnx").exists()
 
@@ -234,7 +234,6 @@ def test_nodes_of_the_training_info_block_where_they_would_change(tmp_path: Path
 @pytest.mark.parametrize(
     ("old", "new", "body", "words"),
     [
-        (12, 13, "o = acme.Odd(x) y = Softmax <axis = 0> (o)", "Softmax at /y/Softmax (it works over all axes from 0"),
         (6, 17, "y = Add <broadcast = 1> (x, one)", "Add at /y/Add"),
         (6, 11, "y = Clip <max = 1.0> (x)", "Clip at /y/Clip"),
         (10, 11, "t = acme.Odd(x) y = Resize(x, t)", "Resize at /y/Resize (it rounds down to enlarge"),

@@ -53,6 +53,37 @@ CASES = {
         18,
         ["Resize"],
     ),
+    "Upsample, scales that come in": (
+        model_of(
+            "a = ReduceMean <keepdims = 0> (x) b = Mul(a, zero) t = Add(s, b) y = Upsample(x, t)",
+            9,
+            constants=f"{LARGER}, float zero = {{0}}",
+        ),
+        21,
+        ["ReduceMean", "Mul", "Add", "Resize"],
+    ),
+    "Softmax of a tensor of unknown rank": (
+        model_of(
+            "h = Shape(x) c = Cast <to = 1> (h) n = NonZero(c) f = Squeeze <axes = [0]> (n) t = Gather(h, f) "
+            "r = Reshape(x, t) p = Softmax(r) y = Reshape(p, h)",
+            11,
+        ),
+        13,
+        None,
+    ),
+    **{
+        f"ConvTranspose, {pads}": (
+            model_of(
+                f'y = ConvTranspose <strides = [2, 2], auto_pad = "{pads}"> (x, w)',
+                10,
+                "n, 1, 6, 5",
+                "float[1, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}",
+            ),
+            21,
+            ["ConvTranspose"],
+        )
+        for pads in ("SAME_UPPER", "SAME_LOWER")
+    },
     "Softmax": (model_of("y = Softmax(x)", 11), 13, ["Shape", "Flatten", "Softmax", "Reshape"]),
     "Softmax of all": (model_of("y = Softmax <axis = 0> (x)", 9), 21, ["Shape", "Flatten", "Softmax", "Reshape"]),
     "LogSoftmax": (model_of("y = LogSoftmax <axis = 2> (x)", 12), 13, None),
@@ -123,13 +154,6 @@ def test_what_the_node_did_is_kept(tmp_path: Path, case: str) -> None:
             "enlarges one axis and shrinks",
         ),
         (model_of("h = Shape(x) f = Cast <to = 1> (h) s = Div(f, f) y = Resize(x, s)", 10), 11, "scales are unknown"),
-        (
-            model_of(
-                "i = NonZero(x) h = Reshape(i, m) r = Reshape(x, h) y = Softmax(r)", 12, constants="int64[1] m = {-1}"
-            ),
-            13,
-            "the rank is unknown",
-        ),
         (
             model_of("y = AveragePool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (x)", 11),
             19,

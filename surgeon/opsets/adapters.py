@@ -88,22 +88,20 @@ def _type_of_scale(_: Change) -> None:
 def _last_axis(change: Change) -> None:
     """Softmax and its kin: over the flattened tail before, over one axis now."""
     given, shape = change.value("axis"), change.shape
-    axis = 1 if given is None else int(given)
     if given == -1:
         return
-    require(shape is not None, f"it works over all axes from {axis} on, no longer over one, and the rank is unknown,")
-    rank = len(shape or ())
-    first = axis % rank if rank else 0
-    if first >= rank - 1:
-        return
+    first, longer = 1 if given is None else int(given), None
+    if shape is not None:
+        first = first % len(shape) if shape else 0
+        if first >= len(shape) - 1:
+            return
+        longer = [place for place in range(first, len(shape)) if shape[place] != 1]
     if "axis" in change.attributes:
         change.drop("axis")
-    longer = [place for place in range(first, rank) if shape is None or shape[place] != 1]
-    if len(longer) < 2:  # the other axes of the tail have one element each
-        change.add("axis", longer[0] if longer else -1)
+    change.add("axis", longer[0] if longer and len(longer) == 1 else -1)
+    if longer is not None and len(longer) < 2:  # the other axes of the tail have one element each
         return
     change.said.append(f"works over the axes from {first} on, flattened, between a Flatten and a Reshape")
-    change.add("axis", -1)
     change.around = partial(_flattened, first)
 
 
@@ -131,7 +129,7 @@ def _add_region(change: Change) -> None:
     ONNX leaves open how version 10 rounds.  ONNX Runtime (upsamplebase.h) rounds down where it enlarges and up where it
     shrinks, axis by axis; without a scale that is known nobody can tell which of them a node does.
     """
-    scales = change.constant(1)
+    scales = np.ones(1) if change.node.op == "Upsample" else change.constant(1)  # ONNX: that is of 1 and more
     change.operands.insert(1, Moved("roi", np.zeros(0, np.float32)))
     change.add("coordinate_transformation_mode", "asymmetric")
     if change.value("mode") in (None, b"nearest"):
@@ -227,8 +225,8 @@ def _windows(change: Change) -> list[tuple[int, int, int, int]] | None:
     return list(zip(extents, steps, pads[: len(kernel)], pads[len(kernel) :], strict=True))
 
 
-def _explicit_pads(change: Change) -> None:
-    require(change.value("auto_pad") not in (b"SAME_UPPER", b"SAME_LOWER"), "its auto_pad changed")
+def _padded_alike(_: Change) -> None:
+    """ConvTranspose: ONNX put the odd element of SAME_UPPER in front until opset 11; ONNX Runtime never did."""
 
 
 def _no_tensorflow_pixels(change: Change) -> None:
@@ -261,7 +259,7 @@ ADAPTERS: Mapping[tuple[str, int], Callable[[Change], None]] = {
     **{("DequantizeLinear", version): _type_of_scale for version in (19, 23)},
     ("BatchNormalization", 9): _spatial,
     ("BatchNormalization", 14): _inference_only,
-    ("ConvTranspose", 11): _explicit_pads,
+    ("ConvTranspose", 11): _padded_alike,
     ("Upsample", 9): _move_scales,
     ("Upsample", 10): lambda change: change.become("Resize"),
     ("Resize", 11): _add_region,
