@@ -21,6 +21,26 @@ WRONG = {
         '{ p, y = StringSplit<delimiter = "--">(x) }',
         '{ p, y = StringSplit<delimiter = "--", maxsplit = 1>(x) }',
     ),
+    "at most five parts": (
+        NUMBER,
+        '{ p, y = StringSplit<delimiter = ",", maxsplit = 5>(x) }',
+        '{ p, y = StringSplit<delimiter = ",", maxsplit = 4>(x) }',
+    ),
+    "one choice of two": (
+        TRUTH,
+        '{ y = RegexFullMatch<pattern = "[a-z]+@[a-z]+[.](com|org)">(x) }',
+        '{ y = RegexFullMatch<pattern = "[a-z]+@[a-z]+[.]com">(x) }',
+    ),
+    "a choice that may be left out": (
+        TRUTH,
+        '{ y = RegexFullMatch<pattern = "v(?:1|22)?-end">(x) }',
+        '{ y = RegexFullMatch<pattern = "v1?-end">(x) }',
+    ),
+    "any character but the end of a line": (
+        TRUTH,
+        '{ y = RegexFullMatch<pattern = "a.*b">(x) }',
+        '{ y = RegexFullMatch<pattern = "(?s)a.*b">(x) }',
+    ),
     "one character of several": (
         TRUTH,
         '{ y = RegexFullMatch<pattern = "ab+c">(x) }',
@@ -69,7 +89,8 @@ def test_a_whole_model(title: str) -> None:
         (r"\d+", True),
         ("cat|dog", True),
         ("(x(y(z|w)v)u){3}", False),
-        (".*", False),
+        (".*", True),  # but not the end of a line
+        ("(?s).*", False),
     ],
 )
 def test_a_pattern_that_no_known_string_meets_leaves_a_site_unproved(pattern: str, is_met: bool) -> None:

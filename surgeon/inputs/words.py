@@ -11,6 +11,7 @@ from surgeon.ops.records import likened_node
 from surgeon.ops.walking import holders, nodes_of
 
 _USUAL = ("a", "b", "one", "two words", "", "Zoë", "0.5")
+_PAIRS = 6  # of parts around a delimiter, more than a split is usually limited to
 _MOST_LISTED = 64  # strings of one constant
 _MOST = 160  # strings, all in all
 _LONGEST = 64  # characters
@@ -18,6 +19,7 @@ _PART, _OTHER = "a", "b"  # what stands beside a delimiter, or in the place of a
 _CLASS = re.compile(r"\[\^?(\]?[^\]]*)\]|\\([dws])")
 _MARKS, _ANY = re.compile(r"[\\^$|?*+(){}\[\]]"), re.compile(r"(?<!\\)\.")
 _REPEATED = re.compile(r"(\w)[+*?]|(\w)\{\d+(?:,\d*)?\}")
+_FLAGS, _GROUP = re.compile(r"\(\?[a-zA-Z]+\)"), re.compile(r"\((?:\?:|\?P<\w+>)?([^()]*)\)")
 _OF_ESCAPES = {"d": "09", "w": "az_", "s": " \t"}
 
 
@@ -25,7 +27,8 @@ def vocabulary(model: ModelProto) -> list[str]:
     """The strings of a model's constants and attributes, then others made of them, each once; none without any.
 
     Each in other cases, cut and made longer; one without another before or behind it; around delimiters one, two and
-    three parts, some of them empty; what patterns match, as far as classes and repetitions tell, and single characters.
+    three parts, some of them empty, and a dozen; what patterns match, as far as classes, choices and repetitions tell;
+    and single characters.
     """
     own = list(dict.fromkeys(text for text in _spoken(model) if len(text) <= _LONGEST))
     if not own:
@@ -90,7 +93,7 @@ def _strings(tensor: TensorProto) -> Iterable[str]:
 def _parts(text: str) -> Iterator[str]:
     """A text as the delimiter between parts."""
     yield from (f"{_PART}{text}{_OTHER}", f"{_PART}{text}{_OTHER}{text}{_PART}", f"{_PART}{text}", f"{text}{_PART}")
-    yield from (f"{_PART}{text}{text}{_OTHER}", f"{text}{text}")
+    yield from (f"{_PART}{text}{text}{_OTHER}", f"{text}{text}", text.join([_PART, _OTHER] * _PAIRS))
 
 
 def _cases(text: str) -> Iterator[str]:
@@ -98,15 +101,19 @@ def _cases(text: str) -> Iterator[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """Strings that a pattern matches if it holds classes, repetitions and characters alone; and those beside them."""
-    first, last = (_CLASS.sub(lambda found: _of_class(found, at), pattern) for at in (0, -1))  # noqa: B023
-    doubled = _REPEATED.sub(lambda found: 2 * (found[1] or found[2]), first)
-    left_out = re.sub(r"\w[*?]", "", first)
-    for one in (first, last, doubled, left_out, *pattern.strip("^$()").split("|")):
-        text = _MARKS.sub("", _ANY.sub(_PART, one))
-        yield from (text, f"{text}{_PART}", text[:-1])
+    """Strings that a pattern of classes, choices, repetitions and characters matches; and those beside them."""
+    plain = _FLAGS.sub("", pattern)
+    for way in (0, -1):
+        chosen = _GROUP.sub(lambda found: found[1].split("|")[way], plain)  # noqa: B023
+        first, last = (_CLASS.sub(lambda found: _of_class(found, at), chosen) for at in (0, -1))  # noqa: B023
+        doubled = _REPEATED.sub(lambda found: 2 * (found[1] or found[2]), first)
+        left_out = re.sub(r"\w[*?]", "", first)
+        for one in (first, last, doubled, left_out, *chosen.strip("^$").split("|")):
+            text = _MARKS.sub("", _ANY.sub(_PART, one))
+            yield from (text, f"{text}{_PART}", text[:-1])
+        yield _MARKS.sub("", _ANY.sub("\n", first))
 
 
 def _of_class(found: re.Match[str], at: int) -> str:
     characters = _OF_ESCAPES[found[2]] if found[2] else found[1]
-    return characters[at] if characters else ""
+    return re.escape(characters[at]) if characters else ""
