@@ -93,6 +93,13 @@ CASES = [
         "surgeon edit IN OUT --free 'x[0]=batch'",
     ),
     Case(
+        "surgeon.rewriting.acceptance._require_opset",
+        at(9, "(float[2, 4] x) => (float[s, 4] y) <int64[1] a = {0}, int64[1] b = {1}> { y = Slice(x, a, b) }"),
+        "rewrite IN OUT --rules no_op_slice",
+        "surgeon check IN",
+        says="raise the opset",
+    ),
+    Case(
         "surgeon.edits.free._declared",
         BAKED,
         "edit IN OUT --free 0=n",

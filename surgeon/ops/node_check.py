@@ -51,6 +51,27 @@ def violations(
     return found
 
 
+_misfits: dict[tuple[object, ...], str] = {}  # by op, opset, tensors that are given and attributes
+
+
+def misfit(node: onnx.NodeProto, opset: int) -> str:
+    """Why a node of ai.onnx does not belong to `opset`, the one that its model declares; "" where it does.
+
+    Its op does not have that number of tensors, or one of the attributes, at `opset`.  The rules of that opset would
+    ignore them: the axes of a ReduceSum are an attribute up to opset 12, and an input from 13 on.
+    """
+    if node.domain not in ("", "ai.onnx"):
+        return ""
+    attributes = tuple((item.name, item.type) for item in node.attribute)
+    key = node.op_type, opset, tuple(map(bool, node.input)), len(node.output), attributes
+    if key not in _misfits:
+        version = schema("", node.op_type, opset)
+        is_known = version is not None and not version.deprecated
+        found = violations(version, node, lambda _: None, in_function=True) if version is not None and is_known else []
+        _misfits[key] = found[0] if found else ""
+    return _misfits[key]
+
+
 def learn_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
     """Add to `known`, `TensorProto.DataType` by tensor, those of a node's outputs that the schema or a Cast tells."""
     if node.op_type == "Cast" and not node.domain:

@@ -7,14 +7,14 @@ alike, and held against the schemas.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from surgeon.commands import upgrade_to
+from surgeon.commands import command, upgrade_to
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.misses.findings import Finding, Kind
 from surgeon.ops.attributes import dtype_name, dtype_word
-from surgeon.ops.node_check import check_node
+from surgeon.ops.node_check import check_node, misfit
 from surgeon.ops.schemas import knows_domain
 from surgeon.rewriting.runnable import (
     NoKernel,
@@ -129,6 +129,7 @@ class Acceptance:
             if not self.runs(rule):
                 raise Declined(_finding("target", compiled, match, for_another(rule)))
             _require_dtype(rule, compiled, match)
+            _require_opset(compiled, match)
             if plan.lacking and runs_already(self.target, self.provider, self.limits, match):
                 raise Declined(_finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is"))
             match.require_claims()
@@ -194,6 +195,17 @@ class Acceptance:
         found, at = f"opset {scope.opset}", match.root.label
         finding = Finding("opset", f"opset {needs}", found, "", told, change, match.pattern.where, "", at, opset)
         return Declined(finding, advice)
+
+
+def _require_opset(compiled: Compiled, match: Match) -> None:
+    """Raise Declined for a node that does not belong to the declared opset: its meaning is unknown."""
+    opset = match.scope.versions.get("", 1)
+    for node in match.nodes:
+        found = misfit(node.proto, opset) if node.original else ""
+        if found:
+            why = f"{found.rstrip('.')} at opset {opset}, which the model declares"
+            why += f"; what to do: {command('check', 'IN')}"
+            raise Declined(replace(_finding("opset", compiled, match, why), at=node.label))
 
 
 def for_another(rule: Rule) -> str:

@@ -11,6 +11,7 @@ from onnx import AttributeProto, TensorProto
 from surgeon.errors import ModelFileError
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.node_check import misfit
 from surgeon.ops.schemas import AttributeSpec, Schema, schema
 from surgeon.shapes.symbols import Expr, Size, SizeError, symbols
 
@@ -145,6 +146,11 @@ class NodeView:
     def opset(self) -> int:
         """The version of ai.onnx in force; 1 where the model imports none."""
         return self.scope.versions.get("", 1)
+
+    @cached_property
+    def is_misread(self) -> bool:
+        """Whether the node does not belong to the declared opset, whose rules would misread it."""
+        return self.node.original and bool(misfit(self.node.proto, self.opset))
 
     @cached_property
     def _attributes(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def infer(site: NodeView) -> Sequence[Draft]:
 
     Of an op that has one, onnx is not asked: of what the rule finds odd, its inference of some takes for ever (Expand).
     """
-    inferred = None if site.node.op in RULES else _by_onnx(site)
+    inferred = None if site.node.op in RULES or site.is_misread else _by_onnx(site)
     if inferred is None:
         inferred = [Draft(None, None)] * len(site.node.outputs)
     return [Draft(draft.dtype or _by_schema(site, place), draft.shape) for place, draft in enumerate(inferred)]

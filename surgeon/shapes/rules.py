@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from surgeon.shapes import attention, elementwise, layout, linear, making, reducing, selecting, sequences
 from surgeon.shapes.declared import declared
-from surgeon.shapes.facts import Draft, Facts, NodeView, Rule
+from surgeon.shapes.facts import Draft, Facts, NodeView, Rule, require
 
 RULES: dict[str, Rule] = {
     **attention.RULES,
@@ -22,5 +22,9 @@ BY_FACTS = elementwise.BY_FACTS | linear.BY_FACTS
 
 
 def by_rule(site: NodeView) -> Sequence[Draft | Facts]:
-    """What the rule of an op says, or the declaration of a plugin; nothing where there is neither."""
+    """What the rule of an op says, or the declaration of a plugin; nothing where there is neither.
+
+    Raises Unknown for a node that does not belong to the declared opset.
+    """
+    require(not site.is_misread)
     return RULES[site.node.op](site) if site.node.op in RULES else declared(site)

@@ -388,7 +388,7 @@ class Shapes:
             chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
             proto: Any = None if chosen is None else chosen.proto
             return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
-        return values.RULES[site.node.op](site) if site.node.op in values.RULES else []
+        return values.RULES[site.node.op](site) if site.node.op in values.RULES and not site.is_misread else []
 
     def _value_of_input(self, home: Scope, name: str) -> Values | None:
         if self._frame is not None and home is self._frame.scope:
