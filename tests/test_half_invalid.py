@@ -59,6 +59,18 @@ STORED = {
         "k = Constant<value = float16[4] {14336, 13312, 15360, 12288}>() v = Cast<to = 1>(k) m = Mul(x, v) y = Tanh(m)",
         ["Constant", "Mul", "Tanh"],
     ),
+    "rows that indices look up": (
+        "e = Gather(w, i) v = Cast<to = 1>(e) m = MatMul(x, v) y = Tanh(m)",
+        ["Gather", "MatMul", "Tanh"],
+    ),
+    "rows in another shape": (
+        "e = Gather(w, i) r = Reshape(e, s) v = Cast<to = 1>(r) m = MatMul(x, v) y = Tanh(m)",
+        ["Gather", "Reshape", "MatMul", "Tanh"],
+    ),
+    "a part of it": (
+        "e = Slice(w, i0, i4) t = Transpose<perm = [1, 0]>(e) v = Cast<to = 1>(t) m = MatMul(x, v) y = Tanh(m)",
+        ["Slice", "Transpose", "MatMul", "Tanh"],
+    ),
     "in a body": (
         """m = If(c) <then_branch = t () => (float[N, 4] p) { v = Cast<to = 1>(w) p = MatMul(x, v) },
         else_branch = e () => (float[N, 4] n) { n = Identity(x) }> y = Tanh(m)""",
@@ -67,9 +79,12 @@ STORED = {
 }
 
 
+WEIGHTS = "<float[4] b = {1, 2, 3, 4}, int64[2] s = {4, 4}, int64[1] i0 = {0}, int64[1] i4 = {4}>"
+
+
 def with_weight(body):
     """A model with a stored matrix of float16."""
-    made = model(body, "(float[N, 4] x, bool c) => (float[N, 4] y)", weights="<float[4] b = {1, 2, 3, 4}>")
+    made = model(body, "(float[N, 4] x, bool c, int64[4] i) => (float[N, 4] y)", weights=WEIGHTS)
     weight = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float16)
     made.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     return made

@@ -24,6 +24,7 @@ Key = tuple[Scope, str]
 Told = dict[tuple[Address, str], int | None]
 """Dtypes of the tensors of copies in which nothing is written yet, which are the same in each."""
 STORED = -1
+_MOVES = 8  # nodes between a stored tensor and the Cast of what they take of it
 """In the place of who makes a tensor: it is stored, in whichever dtype it is asked for."""
 
 
@@ -56,7 +57,7 @@ class Wiring:
 
     wires: by the scope that makes a tensor, and its name.  ports, items: of nodes.  wanted: items for which the new
     dtype is worth a Cast.  pinned: why items keep the old one.  sources: of tensors that a Cast makes of constants of
-    the new dtype, those constants.  told: dtypes that copies before this one told; it adds its own.
+    the new dtype, or of parts of them, what it reads.  told: dtypes that copies before this one told; it adds its own.
     """
 
     def __init__(
@@ -177,10 +178,25 @@ class Wiring:
             return False
         given, made = node.inputs[0], node.outputs[0]
         is_end = scope is self.index.main and any(value.name == made for value in scope.proto.output)
-        if is_end or not self.change.narrows or not self.index.constants.is_constant(scope, given):
+        if is_end or not self.change.narrows or not self._is_stored(scope, given):
             return False
         self.sources[scope, made] = given
         return True
+
+    def _is_stored(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is a constant, or rows and parts of one: a table of weights that indices look up."""
+        home = scope.home(name)
+        node = None if home is None else home.producers.get(name)
+        for _ in range(_MOVES):
+            if home is None or node is None or self.index.constants.is_constant(home, name):
+                break
+            facts = record(node.op)
+            if facts.moves != (0,) or facts.has_bodies or len(node.outputs) != 1:
+                break
+            name = node.inputs[0]
+            home = home.home(name)
+            node = None if home is None else home.producers.get(name)
+        return home is not None and self.index.constants.is_constant(home, name)
 
     def _ports_of(self, scope: Scope, node: Node, *, is_call: bool) -> Ports:
         """The ports of a node: the same for all of one op, version and dtypes, but where attributes tell more."""
@@ -224,7 +240,8 @@ class Wiring:
     def _find_islands(self) -> None:
         """Pin what a model that is partly of half precision already computes in the old dtype by Casts of its own.
 
-        A Cast of a constant says how a weight is stored, and nothing of how it is to be computed with.
+        A Cast of a constant, or of rows of one, says how a weight is stored, and nothing of how it is to be computed
+        with.
         """
         if self.change.new not in HALVES or self.change.old != TensorProto.FLOAT:
             return
@@ -232,8 +249,8 @@ class Wiring:
         for node in self.nodes():
             scope, ports = node.scope, self.ports[node]
             homes = [(home, name) for name in node.inputs if name and (home := scope.home(name)) is not None]
-            fixed = self.index.constants.is_constant
-            is_up = node.op == CASTING and any(self.dtype(*home) in HALVES and not fixed(*home) for home in homes)
+            is_half = (home for home in homes if node.op == CASTING and self.dtype(*home) in HALVES)
+            is_up = not all(self._is_stored(*home) for home in is_half)
             if (is_up or any(home in lifted for home in homes)) and (ports.makes or ports.takes):
                 self.pinned.setdefault(self.items[node], "a Cast of the model's own has it in float32")
                 lifted.update((scope, node.outputs[place]) for place in (*ports.makes, *ports.fixed))
