@@ -97,7 +97,7 @@ class _Trial:
     def _run(self, one: _Set) -> RuleRun | None:
         """The run of a set; None where it cannot run, which `surgeon rewrite` explains, or writes what will not run."""
         try:
-            rules = flat(resolve(one.names))
+            rules = flat(resolve(one.names, approximate=False))
             run = RuleRun(self._model, rules, one.target, NodeFilter(), None, indexed(self._model), ep=one.ep)
         except SurgeonError:
             return None

@@ -74,3 +74,12 @@ def test_it_joins_groups_where_approximate_rules_are_asked_for(group):
     assert dynamic_quantize_lstm not in flat(resolve(group, approximate=False))
     made, _ = surgeon.rewrite(model(), "lowering", target="onnx", check="none", approximate=True)
     assert [node.op_type for node in made.graph.node] == ["DynamicQuantizeLSTM"]
+
+
+@pytest.mark.parametrize("sizes", [{}, {"directions": 2}, {"dtype": np.uint8}, {"columns": True}], ids=str)
+def test_check_names_no_group_that_leaves_it_out(sizes):
+    """The command without --approximate would not help."""
+    (found,) = [one for one in surgeon.check(model(**sizes), "tensorrt", load=False) if one.stops]
+    assert [text.rpartition("--rules ")[2].split()[0] for text in found.helps if "surgeon rewrite IN" in text] == [
+        "dynamic_quantize_lstm"
+    ]
