@@ -40,7 +40,17 @@ from surgeon.sites.kinds import (
     is_tried,
     name_of_kind,
 )
-from surgeon.sites.pins import LARGE_PIN, ROOMY_PIN, Feeds, make_twins, nan_first, sprinkle, turns_for, with_zeros
+from surgeon.sites.pins import (
+    LARGE_PIN,
+    PINS_WITHIN,
+    ROOMY_PIN,
+    Feeds,
+    make_twins,
+    nan_first,
+    sprinkle,
+    turns_for,
+    with_zeros,
+)
 from surgeon.sites.setting import Setting
 
 _MOST_WORDS = 100  # turns for the strings that a region speaks of, of which an input of few elements holds one or two
@@ -208,7 +218,7 @@ class Feeder:
                 self._constants,
                 self._seed + turn,
                 edges=self._edges,
-                most=self._largest_pin() if turn < ANEW or setting.elements < ROOM else ROOMY_PIN,
+                most=min(self._largest_pin, np.inf if turn < ANEW or setting.elements < ROOM else ROOMY_PIN),
                 small=self._counts.union(self._experiment.added, self._told),
                 ties=way == TIES,
             )
@@ -255,11 +265,10 @@ class Feeder:
                 found[text] = setting.size(size)
         return found
 
+    @cached_property
     def _largest_pin(self) -> float:
         """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
-        if name_of_kind(Values.EXTREME) in self._apart:
-            return float(np.nextafter(LARGE_PIN, 0))  # which itself hides scores
-        return float(np.finfo(np.float64).max) if name_of_kind(Values.NON_FINITE) in self._apart else np.inf
+        return next((most for kind, most in PINS_WITHIN if name_of_kind(kind) in self._apart), np.inf)
 
 
 def _counts_rows(want: Want) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 
-from surgeon.inputs.inputs import InputPlan
+from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.sites.kinds import ANEW, MOST_PINS, PART_OF_PINS, PART_OF_TWINS
 
 Feeds = dict[str, np.ndarray]
@@ -22,6 +22,13 @@ LARGE_WIDE_PIN = 1e12  # and float32
 BEYOND = 1 << 62  # any number of elements
 MOST_PIN_TURNS = 32  # in which inputs of few elements meet what they are to meet
 ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
+# For a rule that differs for inputs of a kind, numbers that are larger would make usual inputs ones of that kind.
+PINS_WITHIN = (
+    (Values.WIDE, max(GRID)),
+    (Values.LARGE, 2.0**6),
+    (Values.EXTREME, float(np.nextafter(LARGE_PIN, 0))),  # which itself hides scores
+    (Values.NON_FINITE, float(np.finfo(np.float64).max)),
+)
 
 
 class Spoken(NamedTuple):
