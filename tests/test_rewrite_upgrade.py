@@ -18,8 +18,9 @@ from tests.test_what_helps import hard_swishes, text_of
 
 OLD_MEAN = "r = ReduceMean <axes = [1]> (x)"  # an attribute that becomes an input at opset 18
 FLAT = "s = Softmax <axis = 0> (x)"  # over all axes from there on before opset 13, over one since
-UNRANKED = f"""l = Constant <value_ints = [-1]> () i = NonZero(x) h = Reshape(i, l) r = Reshape(x, h)
-    {FLAT.replace("(x)", "(r)")}"""  # over all axes of a tensor of which nobody knows how many it has
+PIXELS = """u = Unsqueeze <axes = [0, 1]> (x)
+    e = Constant <value_floats = [1.0, 1.0, 2.0, 2.0]> ()
+    s = Resize <coordinate_transformation_mode = "tf_half_pixel_for_nn", nearest_mode = "ceil"> (u, e, e)"""
 CEILED = """k = Constant <value_ints = [1]> () u = Unsqueeze(x, k)
     c = AveragePool <kernel_shape = [3], strides = [2], ceil_mode = 1> (u)"""  # one window less from opset 19 on
 SWISH = ["HardSwish"] * 3
@@ -119,14 +120,14 @@ def test_nodes_that_have_to_change_for_it_are_edited(tmp_path: Path) -> None:
 def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp_path: Path, upgrade: object) -> None:
     """The rest is written at the opset of the source, and one line says why."""
     gelu = EXACT.format(i="g", x="x", y="z")
-    path, out = hard_swishes(tmp_path, opset=12, more=f"{UNRANKED} {gelu}"), tmp_path / "out.onnx"
+    path, out = hard_swishes(tmp_path, opset=12, more=f"{PIXELS} {gelu}"), tmp_path / "out.onnx"
     result = run("rewrite", path, out, "-r", "hard_swish,gelu:gelu", "--upgrade", upgrade)
     assert result.exit_code == 0, result.output
     assert opset_of(out) == 12
     assert "com.microsoft::Gelu" in ops(out)
     lines = [line for line in result.stdout.splitlines() if line.startswith("not upgraded: ")]
     assert len(lines) == 1
-    assert lines[0].startswith("not upgraded: Opset 14 would change what one node does: Softmax at /s/Softmax (")
+    assert lines[0].startswith("not upgraded: Opset 14 would change what one node does: Resize at /s/Resize (")
     assert "add --upgrade" not in result.stdout
     quiet = run("rewrite", path, out, "-r", "hard_swish,gelu:gelu", "--upgrade", upgrade, "-q")
     assert quiet.stderr.startswith("not upgraded: Opset 14 would change")
