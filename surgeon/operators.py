@@ -25,6 +25,11 @@ class Operators:
 
     __array_ufunc__ = None  # so that numpy leaves `array * tensor` to the tensor
 
+    def __init_subclass__(cls, **others: Any) -> None:
+        """Have the messages of Python call the class by the name that users know: 'surgeon.Tensor' has no len()."""
+        super().__init_subclass__(**others)
+        cls.__name__ = "surgeon.Tensor"
+
     def require_operand(self, other: Any) -> None:
         """Raise RuleError where this and another value are no tensors to compute with."""
 
@@ -47,6 +52,14 @@ def _binary(name: str, *, swapped: bool = False) -> Callable[[Operators, Any], A
     return apply
 
 
+def _elsewhere(sign: str, name: str, written: str) -> Callable[..., Any]:
+    def refuse(self: Operators, *_: Any) -> Any:
+        _helper(name)  # in a condition the message is another
+        raise RuleError(f"Tensors have no operator {sign}; write {written}.")
+
+    return refuse
+
+
 def _unary(name: str) -> Callable[[Operators], Any]:
     return lambda self: _helper(name)(self)
 
@@ -56,3 +69,18 @@ for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "
     setattr(Operators, f"__r{_name}__", _binary(_op, swapped=True))
 for _name in ("neg", "abs"):
     setattr(Operators, f"__{_name}__", _unary(_name))
+# Operators without a helper of the same meaning: comparisons make no bool, and Mod rounds as C or as Python does.
+for _name, _sign, _op, _written in (
+    ("mod", "%", "mod", "g.mod(x, y, fmod=1)"),
+    ("floordiv", "//", "floor", "g.floor(g.div(x, y))"),
+    ("and", "&", "and_", "g.and_(x, y)"),
+    ("or", "|", "or_", "g.or_(x, y)"),
+    ("invert", "~", "not_", "g.not_(x)"),
+    ("lt", "<", "less", "g.less(x, y)"),
+    ("le", "<=", "less_or_equal", "g.less_or_equal(x, y)"),
+    ("gt", ">", "greater", "g.greater(x, y)"),
+    ("ge", ">=", "greater_or_equal", "g.greater_or_equal(x, y)"),
+):
+    setattr(Operators, f"__{_name}__", _elsewhere(_sign, _op, _written))
+    if _name in ("mod", "floordiv", "and", "or"):
+        setattr(Operators, f"__r{_name}__", _elsewhere(_sign, _op, _written))

@@ -12,13 +12,13 @@ THERE = {
     "gelu": (
         20,
         "gelu",
-        "a = Gelu(x) b = Gelu(a) y = Gelu<approximate = \"tanh\">(b)",
+        'a = Gelu(x) b = Gelu(a) y = Gelu<approximate = "tanh">(b)',
         "gelu: 2 nodes are ai.onnx::Gelu already, which ONNX Runtime runs",
     ),
     "gelu_tanh": (
         20,
         "gelu:gelu_tanh",
-        "y = Gelu<approximate = \"tanh\">(x)",
+        'y = Gelu<approximate = "tanh">(x)',
         "gelu_tanh: 1 node is ai.onnx::Gelu already, which ONNX Runtime runs",
     ),
     "hard_swish": (14, "hard_swish", "a = HardSwish(x) y = HardSwish(a)", "hard_swish: 2 nodes are ai.onnx::HardSwish"),
@@ -53,6 +53,25 @@ def test_a_rule_whose_result_is_there_says_so(case: str) -> None:
     assert any(told.strip().startswith(line) for told in told_lines(dry(opset, body, rules)))
     (miss, *_) = surgeon.explain(model(opset, body), rules)
     assert f"{miss.rule}: {miss.reason}".startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("opset", "rules", "body", "end"),
+    [
+        (20, "gelu", "y = Gelu(x)", "ONNX Runtime runs; --target contrib writes com.microsoft::Gelu"),
+        (24, "silu", "y = Swish(x)", "ONNX Runtime runs; --target contrib writes com.microsoft::QuickGelu"),
+        (17, "gelu", "y = com.microsoft.Gelu(x)", "ONNX Runtime runs"),
+        (14, "hard_swish", "y = HardSwish(x)", "ONNX Runtime runs"),
+    ],
+)
+def test_the_op_that_another_target_gets_is_named(opset: int, rules: str, body: str, end: str) -> None:
+    """The option that is named does it."""
+    (miss, *_) = surgeon.explain(model(opset, body), rules)
+    assert miss.reason.endswith(end)
+    if "contrib" in end:
+        made, report = surgeon.rewrite(model(opset, body), rules, target="contrib")
+        assert report.outcome == "proved"
+        assert f"{made.graph.node[0].domain}::{made.graph.node[0].op_type}" == end.split()[-1]
 
 
 def test_an_expectation_that_is_not_met_says_so() -> None:

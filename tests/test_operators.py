@@ -1,5 +1,7 @@
 """Operators of tensors on both sides of a rule, and what is said of a tensor where a number is meant."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -60,6 +62,34 @@ def test_operators_work_in_the_body_of_a_local_function():
     rule = surgeon.rule(patterns=[lambda g, x: g.relu(x)], target="any", name="calls")(lambda g, x: twice(g, x))
     made, _ = surgeon.rewrite(parse("(float[n] x) => (float[n] y) { y = Relu(x) }"), rule, check="none")
     assert {"Mul", "Add"} <= {node.op_type for node in made.functions[0].node}
+
+
+@pytest.mark.parametrize(
+    ("written", "helper"),
+    [
+        (lambda g, x: x % 2.0, "Tensors have no operator %; write g.mod(x, y, fmod=1)"),
+        (lambda g, x: 7 // x, "Tensors have no operator //; write g.floor(g.div(x, y))"),
+        (lambda g, x: x if x > 0 else g.neg(x), "Tensors have no operator >; write g.greater(x, y)"),
+        (lambda g, x: (g.abs(x) <= x) & x, "Tensors have no operator <=; write g.less_or_equal(x, y)"),
+        (lambda g, x: ~x, "Tensors have no operator ~; write g.not_(x)"),
+        (lambda g, x: x[0], "'surgeon.Tensor' object is not subscriptable"),
+        (lambda g, x: g.abs(x).T, "'surgeon.Tensor' object has no attribute 'T'"),
+        (lambda g, x: np.exp(x), "operand 'surgeon.Tensor' does not support ufuncs"),
+    ],
+)
+def test_an_operator_that_is_none_names_its_helper(written, helper):
+    """And Python's own messages say Tensor."""
+    rule = surgeon.rule(patterns=[lambda g, x: g.relu(x)], target="any", name="r")(written)
+    with pytest.raises((RuleError, surgeon.RewriteError), match=re.escape(helper)):
+        surgeon.rewrite(parse("(float[n] x) => (float[n] y) { y = Relu(x) }"), rule)
+
+
+def test_an_operator_that_is_none_names_its_helper_in_a_pattern():
+    def halves(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x) // 2
+
+    with pytest.raises(RuleError, match=r"write g\.floor\(g\.div\(x, y\)\)"):
+        surgeon.matching.recording.trace(halves)
 
 
 def test_a_condition_computes_nothing():

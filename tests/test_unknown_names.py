@@ -169,3 +169,36 @@ def test_what_a_refusal_ends_in():
     assert nearest("Batch", ["batch"]) == "did you mean 'batch'?"
     assert nearest("zzz", ["a", "b"]) == "there are a, b."
     assert nearest("zzz", []) == "there is none."
+
+
+@pytest.mark.parametrize(
+    ("op", "settings", "wanted"),
+    [
+        ("Reluu", {}, "there is no Reluu in the model (did you mean 'Relu'?)"),
+        ("com.microsoft::Gellu", {}, "there is no com.microsoft::Gellu in the model (did you mean 'Gelu'?)"),
+        ("ai.onnx.ml::Scalar", {}, "there is no ai.onnx.ml::Scalar in the model (did you mean 'Scaler'?)"),
+        ("Relu", {}, "there is no Relu in the model"),
+        ("mylib::reluu", {}, "there is no mylib::reluu in the model"),
+        ("Erf", {"ep": "cudaa"}, "it is for the execution provider cudaa alone (did you mean 'cuda'?)"),
+        ("Erf", {"ep": "CUDA"}, "it is for the execution provider CUDA alone (did you mean 'cuda'?)"),
+        ("Erf", {"ep": "cuda"}, "it is for the execution provider cuda alone"),
+    ],
+)
+def test_a_name_in_a_rule_that_nothing_has_is_given_with_the_nearest(folder, op, settings, wanted):
+    rule = surgeon.rule(patterns=[lambda g, x: g.op(op, x)], name="r", **settings)(lambda g, x: g.ms_gelu(x))
+    _, report = surgeon.rewrite("m.onnx", rule, dry_run=True)
+    (miss,) = report.misses
+    assert miss.reason == wanted
+
+
+@pytest.mark.parametrize(
+    ("called", "wanted"),
+    [
+        (lambda: surgeon.upgrade("m.onnx", "o.onnx", 20), "opset='o.onnx' is not a number."),
+        (lambda: surgeon.upgrade("m.onnx", None, "o.onnx"), "opset=None is not a number."),
+        (lambda: surgeon.edit("m.onnx", "rename x=z"), "'rename x=z' is no edit; give values of surgeon.edits"),
+    ],
+)
+def test_a_value_of_another_type_is_named(folder, called, wanted):
+    with pytest.raises(surgeon.UsageError, match=f"^{wanted}"):
+        called()

@@ -74,7 +74,7 @@ def edit(
         >>> report.outcome
         'proved'
     """
-    wanted = [edits] if isinstance(edits, Edit) or not isinstance(edits, Iterable) else list(edits)
+    wanted = [edits] if isinstance(edits, Edit | str) or not isinstance(edits, Iterable) else list(edits)
     _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options_of(options))
     if isinstance(source, gs.Graph):
         proto = exported(source)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from surgeon.commands import command, upgrade_to
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
+from surgeon.listing import like
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.misses.findings import Finding, Kind
@@ -32,7 +33,7 @@ from surgeon.shapes.facts import spelled
 from surgeon.shapes.indexed import shapes_of
 from surgeon.splicing.fragment import Fragment
 from surgeon.splicing.splice import Splicer, import_version
-from surgeon.target import target_of
+from surgeon.target import beside, provider, target_of
 
 if TYPE_CHECKING:
     from surgeon.diagnosis.limits import Limits
@@ -210,7 +211,9 @@ def _require_opset(compiled: Compiled, match: Match) -> None:
 
 def for_another(rule: Rule) -> str:
     """Why a rule for another execution provider writes nothing."""
-    return f"it is for the execution provider {rule.ep} alone"
+    told, name = f"it is for the execution provider {rule.ep} alone", rule.ep or ""
+    near = [] if provider(name) else like(name, [one.name for one in beside(name)], 1)
+    return f"{told} (did you mean {near[0]!r}?)" if near else told
 
 
 def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:

@@ -1,7 +1,7 @@
 """Nodes of a model that are what a rule writes: newer exporters write some operations as one node themselves."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
@@ -10,9 +10,10 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import match_at
 from surgeon.matching.pattern import ops_of
 from surgeon.misses.findings import Mismatch
-from surgeon.ops.schemas import knows_domain
+from surgeon.ops.schemas import history
 from surgeon.rules.rule import Plan, Rule
 from surgeon.target import ANY, DECOMPOSED, target_of
+from surgeon.targets.target import Target
 
 
 def already(index: Index, rules: Sequence[Rule], target: str) -> str:
@@ -21,18 +22,39 @@ def already(index: Index, rules: Sequence[Rule], target: str) -> str:
     Only forms of one node count, of an op that the rule does not look for: a sum that a rule might have written is any
     sum of the model.
     """
+    return _told(_counted(index, rules, target))
+
+
+def _counted(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
     nodes = {node: None for rule in rules for node in _nodes(index, rule, target)}
-    found = Counter(node.op for node in nodes)
+    return Counter(node.op for node in nodes)
+
+
+def _told(found: Counter[str]) -> str:
     told = [f"{counted(count, 'node')} {'is' if count == 1 else 'are'} {_spelled(op)}" for op, count in found.items()]
     return f"{first_of(told, 3)} already" if told else ""
 
 
 def present(index: Index, rule: Rule, target: str) -> Mismatch | None:
     """The same of one rule, as what keeps it from firing; None for none."""
-    told = already(index, [rule], target)
-    if not told:
+    found = _counted(index, [rule], target)
+    if not found:
         return None
-    return Mismatch(rule.name, "", "", f"{told}, which {target_of(target).title} runs", rule.where, 0, kind="already")
+    told = f"{_told(found)}, which {target_of(target).title} runs{_elsewhere(index, rule, target, found)}"
+    return Mismatch(rule.name, "", "", told, rule.where, 0, kind="already")
+
+
+def _elsewhere(index: Index, rule: Rule, target: str, ops: Collection[str]) -> str:
+    """Which op a rule would write in place of these for another target of the same runtime, as a clause."""
+    wanted = target_of(target)
+    for other in wanted.also if isinstance(wanted, Target) else ():
+        plan = rule.plan(other, index.main.opset)
+        if isinstance(plan, Plan) and any(ops_of(compiled.pattern) & set(ops) for compiled in plan.sources):
+            forms = [compiled for function in rule.recognised(plan.form) for compiled in rule.compiled(function)]
+            written = {op for compiled in forms for op in ops_of(compiled.pattern)}
+            if len(written) == 1:
+                return f"; --target {other} writes {_spelled(*written)}"
+    return ""
 
 
 def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
@@ -40,7 +62,7 @@ def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
     if not isinstance(plan, Plan) or rule.search is not None:
         return
     wanted = {op for compiled in plan.sources for op in ops_of(compiled.pattern)}
-    if not any(knows_domain(split_op(op)[0]) for op in wanted):
+    if not any(history(*split_op(op)) for op in wanted):
         return  # a rule for placeholders: no exporter writes its result in place of one
     for compiled in _forms(rule, target):
         ops = ops_of(compiled.pattern)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from surgeon.errors import Refusal, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.listing import like
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, match_at
 from surgeon.matching.pattern import Pattern
@@ -17,7 +18,7 @@ from surgeon.matching.roots import fitting
 from surgeon.misses.findings import NOT_TAKEN, Finding, Mismatch
 from surgeon.misses.trail import Deepest
 from surgeon.misses.walk import deepest
-from surgeon.ops.schemas import knows_domain
+from surgeon.ops.schemas import history, knows_domain, operators
 from surgeon.rewriting.acceptance import Acceptance, Declined, for_another
 from surgeon.rewriting.near_roots import by_rarity, looks, possible_roots, size
 from surgeon.rules.rule import Plan, Rule
@@ -276,7 +277,7 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
     missing = [group for group in groups if not any(scope.has_any(group) for scope in scopes)]
     if missing:
         wanted = " or ".join(sorted(missing[0]))
-        reason = f"there is no {wanted} in the model"
+        reason = f"there is no {wanted} in the model{_misspelt(missing[0])}"
     elif all(any(not scope.has_any(group) for group in groups) for scope in scopes):
         wanted = ", ".join(" or ".join(sorted(group)) for group in groups)
         reason = f"no graph of the model has all of {wanted}"
@@ -285,3 +286,12 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
     pattern = compiled.pattern
     total = size(pattern)
     return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, total, "absent", wanted, "none")
+
+
+def _misspelt(ops: Iterable[str]) -> str:
+    """The operator that a pattern may mean by a name which no operator of a known domain has, as a clause."""
+    for domain, name in map(split_op, ops):
+        near = like(name, operators(domain), 1) if knows_domain(domain) and not history(domain, name) else []
+        if near:
+            return f" (did you mean {near[0]!r}?)"
+    return ""

@@ -102,6 +102,8 @@ def upgrade(
 
 def require_opset(opset: int) -> None:
     """Raise UsageError for an opset that there is not."""
+    if not isinstance(opset, int):
+        raise UsageError(f"opset={opset!r} is not a number.")
     if not 1 <= opset <= newest_opset():
         raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
 
