@@ -225,13 +225,14 @@ class Folding:
 
     def _is_small(self, node: Node, name: str) -> bool:
         """Whether a result is known to take no more than it may."""
-        shape = shapes_of(self.index).facts(self.scope, name).shape
+        facts = shapes_of(self.index).facts(self.scope, name)
+        shape = facts.shape
         sizes = [size for size in shape or () if isinstance(size, int)]
         if shape is not None and len(sizes) == len(shape):
             work = [self.values[item].size or 1 for item in node.inputs if item] if node.op not in FOLDABLE else []
             return prod(sizes) <= self.most and prod(work) <= WORK
         given = [self.values[item] for item in node.inputs if item]
-        is_bounded = node.op in FOLDABLE and node.op not in SPREADING
+        is_bounded = node.op not in SPREADING and (node.op in FOLDABLE or facts.dtype is not None)  # not a sequence
         return is_bounded and prod(array.size or 1 for array in given) <= self.most
 
     def _has_stated_type(self, name: str, array: Array) -> bool:

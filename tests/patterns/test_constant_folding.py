@@ -177,7 +177,8 @@ SMALL = (
     "float[4] w = {1, 2, 3, 4}, int64[1] one = {1}, int64[4] places = {0, 1, 1, 0}, int64 four = {4}, "
     "float[2] off_on = {0, 1}, float[1, 1, 2, 2] p = {1, 2, 3, 4}, int64[4] sizes = {1, 1, 4, 4}, "
     "uint8[4] u = {1, 2, 3, 4}, float[1, 1, 1, 1] k = {2}, float scale = {0.5}, uint8 zero = {0}, "
-    "float[1] half = {0.5}, "
+    "float[1] half = {0.5}, bool[3] which = {1, 0, 1}, bool[2] one_of_two = {0, 1}, "
+    "float[1, 2, 4] boxes = {0, 0, 1, 1, 2, 2, 3, 4}, float[1, 1, 2] scores = {1, 2}, "
     "float[2, 2] m = {2, 1, 1, 3}, float16[4] h = {15360, 15361, 15362, 15363}"
 )
 
@@ -195,6 +196,9 @@ def of_constants(body):
         *('Resize<mode = "cubic">(p, , , sizes)', "Conv(p, k)", 'Einsum<equation = "ij,jk->ik">(m, m)', "Det(m)"),
         *("ScatterElements(w, one, half)", "LayerNormalization(w, w)", 'BitShift<direction = "LEFT">(u, u)'),
         *("TopK(w, one)", "Hardmax(m)", "AveragePool<kernel_shape = [2, 2]>(p)", "Cosh(w)", "BlackmanWindow(four)"),
+        *("Compress(w, which)", "NonMaxSuppression(boxes, scores, four)", "TfIdfVectorizer<mode = \"TF\", "
+        "min_gram_length = 1, max_gram_length = 1, max_skip_count = 0, ngram_counts = [0], ngram_indexes = [0, 1], "
+        "pool_int64s = [0, 1]>(places)", "Compress<axis = 0>(m, one_of_two)"),
     ],
 )
 def test_any_op_of_small_constants_is_computed(op):
@@ -212,6 +216,7 @@ def test_any_op_of_small_constants_is_computed(op):
         ("c = DequantizeLinear(u, scale, zero)", "'c' is computed from constants alone and stays: written out it"),
         ("c = Softmax(h)", "'c' is computed from constants alone and stays: runtimes round sums of so few bits"),
         ("c = com.microsoft.Gelu(w)", "'c' is computed from constants alone and stays: it is of another domain"),
+        ("d = SequenceConstruct(w, w) c = SequenceAt(d, four)", "'d' is computed from constants alone and stays"),
         ("d = Bernoulli(w) c = Exp(d)", "'d' is computed from constants alone and stays: it is random"),
     ],
 )
