@@ -12,6 +12,8 @@ READS = {
     "else_branch = two () => (float[n, 4] q) { z = Sub(i, i) q = Gather<axis = 0>(t, z) }>",
     "in the body, and a copy in a body of that": f"{GATHER.replace('e', 'd', 1)} e = If(more) <then_branch = one () => "
     "(float[n, 4] p) { p = Neg(d) }, else_branch = two () => (float[n, 4] q) { q = Gather<axis = 0>(t, i) }>",
+    "an input of the Loop, too": f"{GATHER.replace('e', 'd', 1)} e = Add(d, h0)",
+    "the condition that it begins with": f"{GATHER.replace('e', 'd', 1)} f = Cast<to = 1>(go) e = Mul(d, f)",
 }
 HANDED_ON = (
     "w = If(more) <then_branch = one () => (float[m, n, 4] p) { p = Neg(t) }, else_branch = two () => "

@@ -104,7 +104,12 @@ def holds_any(model: ModelProto, ops: Collection[tuple[str, str]]) -> bool:
 
 def free_names(node: NodeProto) -> list[str]:
     """Return what a node reads, each name once: its inputs, and what its bodies take from outside of themselves."""
-    names = dict.fromkeys(name for name in node.input if name)
+    return list(dict.fromkeys([*filter(None, node.input), *captured_names(node)]))
+
+
+def captured_names(node: NodeProto) -> list[str]:
+    """Return what the bodies of a node take from outside of themselves, each name once, inputs of the node among it."""
+    names: dict[str, None] = {}
     for graph in graphs_of(node):
         own = {value.name for value in graph.input}
         own.update(tensor.name for tensor in graph.initializer)

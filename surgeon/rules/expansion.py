@@ -16,7 +16,7 @@ from surgeon.indexing.index import Index
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import all_nodes, free_names, imports_of
+from surgeon.ops.walking import all_nodes, captured_names, imports_of
 from surgeon.opsets.lossless import judge
 from surgeon.rules.bodies import first_version
 from surgeon.running.inlining import IR_VERSION, Find, written_out
@@ -135,7 +135,7 @@ def emit_body(
                 tensors[node.output[0]] = gs.Constant(node.output[0], value)
                 continue
         require(not node.overload, f"its body calls {node.domain}::{node.op_type}, of which there are several")
-        free = [name for name in free_names(node) if name not in node.input]
+        free = captured_names(node)
         values: dict[str, Any] = {item.name: _value(item) for item in node.attribute}
         if free:
             values[FREE] = tuple(free)

@@ -19,7 +19,7 @@ from surgeon.indexing.equality import DEPTH
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import TRANSPARENT
-from surgeon.ops.walking import GRAPHS, free_names, unused
+from surgeon.ops.walking import GRAPHS, captured_names, unused
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size
@@ -224,7 +224,7 @@ class Cut:
     def captured(self, node: Node) -> Iterator[str]:
         """The tensors that a node's bodies read from around them."""
         if not node.original and any(item.type in GRAPHS for item in node.proto.attribute):
-            yield from (name for name in free_names(node.proto) if name not in node.inputs)
+            yield from captured_names(node.proto)
         for own in self.origin.bodies(node):
             for inner in own.nodes:
                 yield from (name for name in self.reads(inner) if not own.defines(name))
