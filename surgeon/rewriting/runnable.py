@@ -3,7 +3,7 @@
 What is not known never stands in the way: dtypes that nothing tells, ops of domains without schemas, local functions.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from onnx import NodeProto
@@ -87,11 +87,13 @@ def lacking_kernel(
 
 def had_kernels(provider: str, match: Match) -> bool:
     """Whether the provider can run the nodes that a match found; where it cannot, a rewrite takes nothing away."""
-    shapes, scope = shapes_of(match.index), match.scope
-    nodes = [node.proto for node in match.nodes]
-    names = {name for node in nodes for name in (*node.input, *node.output)}
-    dtypes = {name: shapes.dtype(scope, name) for name in names}
-    return lacking_kernel(provider, nodes, dtypes, scope.versions, is_there=True) is None
+    shapes = shapes_of(match.index)
+
+    def runs(node: Node) -> bool:
+        dtypes = {name: shapes.dtype(node.scope, name) for name in (*node.proto.input, *node.proto.output)}
+        return lacking_kernel(provider, [node.proto], dtypes, node.scope.versions, is_there=True) is None
+
+    return all(map(runs, with_bodies(match.nodes)))
 
 
 def runs_already(target: str, provider: str | None, limits: "Limits | None", match: Match) -> bool:
@@ -128,8 +130,17 @@ def broken_limit(limits: "Limits", match: Match, fragment: Fragment) -> tuple[st
         broken = next(iter(limits.of(node, makers=makers)), None)
         makers.update(dict.fromkeys(proto.output, node))
         if broken is not None:
-            return None if any(any(limits.of(there)) for there in match.nodes) else broken
+            return None if any(any(limits.of(there)) for there in with_bodies(match.nodes)) else broken
     return None
+
+
+def with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes, and all in their bodies: what takes a branch out of an If writes nodes of which some are there already."""
+    for node in nodes:
+        yield node
+        for body in node.scope.bodies:
+            if body.owner is node:
+                yield from with_bodies(body.live_nodes())
 
 
 def later_opset(provider: str, rule: Rule, plan: Plan, match: Match) -> int | None:

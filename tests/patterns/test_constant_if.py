@@ -205,3 +205,31 @@ def test_a_branch_that_reads_what_another_site_finds_repeated_is_proved():
     _, report = surgeon.rewrite(model, ["constant_if", "duplicate_nodes"])
     assert (report.counts["constant_if"], report.counts["duplicate_nodes"]) == (1, 1)
     assert not report.doubts
+
+
+RANKS = (
+    "y0 = If(other) <then_branch = a () => (float[n, 4] p) { p = Neg(x) }, else_branch = b () => (float[n, 4, 1] q) "
+    "{ last = Constant<value_ints = [2]>() q = Unsqueeze(x, last) }> y1 = Shape(y0) y2 = Cast<to = 1>(y1)"
+)
+DEEP = RANKS.replace("p = Neg(x)", "p = If(other) <then_branch = c () => (float[n, 4] r) { r = Neg(x) }, "
+                     "else_branch = d () => (float[n, 4] s) { s = Abs(x) }>")  # fmt: skip
+UNTAKEN = [
+    ("branches of two ranks", RANKS, "tensorrt", None),
+    ("branches of two ranks, and another If", DEEP, "tensorrt", None),
+    ("a pool by the third power", "u = Unsqueeze(x, two) y2 = LpPool<kernel_shape = [2], p = 3>(u)", "tensorrt", None),
+    ("no kernel for CUDA", "y2 = Unique(x)", "ort", "cuda"),
+    ("no other kernel for CUDA", "y2 = Det(x)", "ort", "cuda"),
+]
+
+
+@pytest.mark.parametrize(("body", "target", "ep"), [case[1:] for case in UNTAKEN], ids=[case[0] for case in UNTAKEN])
+def test_what_a_target_does_not_run_may_move(body, target, ep):
+    """It was in the branch before, and the target runs the model no less afterwards."""
+    made = graph(
+        f"y = If(yes) <then_branch = one () => (float[] z) {{ {body} z = Neg(y2) }}, "
+        "else_branch = e () => (float[] w) { w = Abs(x) }>",
+        "(float[n, 4] x, bool other) => (float[] y)",
+        "bool yes = {1}, int64[1] two = {2}",
+    )
+    _, report = surgeon.rewrite(made, [constant_if], target=target, ep=ep, check="none")
+    assert report.counts["constant_if"] == 1
