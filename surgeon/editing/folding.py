@@ -15,16 +15,19 @@ def fold_sizes(draft: ModelDraft) -> int:
 
     Nodes that only such results were made of go with them.
     """
-    count = 0
-    for scope in list(draft.index.scopes):
-        if scope.function is None:
-            count += _fold_scope(draft, scope)
+    found = [(scope, *_folded(draft, scope)) for scope in draft.index.scopes if scope.function is None]
+    for scope, made, gone in found:  # after all are known: a body is computed from nodes of the graph around it
+        for place, proto in made.items():
+            scope.protos[place].CopyFrom(proto)
+        remove(scope.protos, gone)
+    count = sum(len(made) + len(gone) for _, made, gone in found)
     if count:
         draft.changed()
     return count
 
 
-def _fold_scope(draft: ModelDraft, scope: Scope) -> int:
+def _folded(draft: ModelDraft, scope: Scope) -> tuple[dict[int, NodeProto], set[int]]:
+    """The Constants to write in a scope by the places of their nodes, and the places of nodes that go."""
     folding = Folding.of(draft.index, scope, MOST)
     gone: set[int] = set()
     idle: set[int] = set()
@@ -41,7 +44,4 @@ def _fold_scope(draft: ModelDraft, scope: Scope) -> int:
         held = any(name in scope.held for name in node.outputs)
         if not held and all(reader.scope is scope and reader.origin in gone | made.keys() for reader in readers):
             gone.add(place)
-    for place, proto in made.items():
-        scope.protos[place].CopyFrom(proto)
-    remove(scope.protos, gone)
-    return len(made) + len(gone)
+    return made, gone

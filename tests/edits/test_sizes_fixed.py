@@ -355,3 +355,29 @@ def test_an_output_that_is_stated_otherwise_than_made_is_stated_anew(stated, fou
     assert dims(made)["y"] == found
     told = [words for words in report.edits[0].said if "is stated as" in words]
     assert len(told) == (stated not in ("n, 8", "n, m"))
+
+
+BEHIND = {
+    "a tensor of it": "d = Concat <axis = 0> (k, k)",
+    "another number over a shape": "d = ConstantOfShape <value = float[1] {5}> (two)",
+    "zero over a shape": "d = ConstantOfShape (two)",
+    "a number": "d = Constant <value = float {7}> ()",
+    "a column of a table": "j = Gather (s, nil)  d = Gather <axis = 1> (table, j)",
+}
+
+
+@pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
+def test_a_body_computes_with_sizes_that_are_folded_around_it(behind):
+    """Whatever node comes to the place of the one that makes what the body reads."""
+    source = model(
+        f"g (float[n, 2] x) => (float[] y, float[] z) <int64 nil = {{0}}, int64[2] two = {{2, 2}}, "
+        f"float zero = {{0}}, float[3, 3] table = {{1, 2, 3, 4, 5, 6, 7, 8, 9}}> "
+        f"{{ s = Shape (x)  k = ConstantOfShape <value = float[1] {{2}}> (s)  {behind}  z = Identity (d) "
+        f"t = ReduceSum <keepdims = 0> (x)  b = Greater (t, zero)  v = If (b) "
+        f"<then_branch = one () => (float[] r) {{ r = Mul (k, k) }}, "
+        f"else_branch = other () => (float[] o) {{ h = Abs (k)  o = Add (k, h) }}>  y = Mul (v, t) }}"
+    )
+    made, report = surgeon.edit(source, Dim("n", 2))
+    assert report.outcome == "proved"
+    for x in (np.full((2, 2), 3, np.float32), np.full((2, 2), -3, np.float32)):
+        assert all(map(np.array_equal, answer(made, x), answer(source, x)))
