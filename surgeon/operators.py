@@ -69,7 +69,7 @@ for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "
     setattr(Operators, f"__r{_name}__", _binary(_op, swapped=True))
 for _name in ("neg", "abs"):
     setattr(Operators, f"__{_name}__", _unary(_name))
-# Operators without a helper of the same meaning: comparisons make no bool, and Mod rounds as C or as Python does.
+# Operators without a helper of the same meaning: a comparison gives a tensor, and Mod has two forms.
 for _name, _sign, _op, _written in (
     ("mod", "%", "mod", "g.mod(x, y, fmod=1)"),
     ("floordiv", "//", "floor", "g.floor(g.div(x, y))"),

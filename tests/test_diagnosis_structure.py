@@ -6,6 +6,8 @@ import onnx_graphsurgeon as gs
 import pytest
 
 import surgeon
+from surgeon.diagnosis.dtypes import CONVERTIBLE
+from surgeon.precision.convert import PAIRS
 from surgeon.running.runtime import Session
 from surgeon.testing import parse
 
@@ -217,3 +219,7 @@ def test_one_clash_does_not_make_others():
     text = "(float[2] x) => (float[2] y) <double[2] w = {1, 2}> { a = Mul(w, x) b = Relu(a) y = Add(b, x) }"
     (found,) = surgeon.check(parse(text))
     assert (found.op, found.count) == ("ai.onnx::Mul", 1)
+
+
+def test_a_command_is_printed_for_dtypes_that_it_takes():
+    assert all(set(others) <= set(PAIRS[wanted]) for wanted, others in CONVERTIBLE.items())

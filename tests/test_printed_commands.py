@@ -99,6 +99,21 @@ CASES = [
         "surgeon check IN",
         says="raise the opset",
     ),
+    *(
+        Case(
+            "surgeon.diagnosis.dtypes._tell",
+            at(17, f"({flowing}[n, 4] x) => ({flowing}[n, 4] y) <{stored}[4] c = {{1, 2, 3, 4}}> {{ {body} }}"),
+            CHECK,
+            f"surgeon convert IN OUT --from {other} --to {wanted}",
+        )
+        for flowing, stored, other, wanted, body in (
+            ("float", "float16", "float16", "float32", "r = Relu(x) y = Add(r, c)"),
+            ("float16", "float", "float32", "float16", "y = Mul(c, x)"),
+            ("float", "double", "float64", "float32", "a = Sub(x, c) y = Div(a, c)"),
+            ("float16", "float", "float32", "float16", "y = LayerNormalization(x, c)"),
+            ("float", "float16", "float16", "float32", "k = Constant<value = float16[4] {1, 2, 3, 4}>() y = Mul(x, k)"),
+        )
+    ),
     Case(
         "surgeon.edits.free._declared",
         BAKED,

@@ -10,6 +10,7 @@ from typing import Any
 
 from onnx import NodeProto
 
+from surgeon.commands import command
 from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
@@ -17,6 +18,9 @@ from surgeon.ops.attributes import dtype_name
 from surgeon.ops.records import WITH_BODIES
 from surgeon.ops.schemas import Schema, learn_dtypes, schema
 from surgeon.shapes.shapes import Shapes
+
+# Dtypes of constants, and those that `surgeon convert` gives them in all of a model.
+CONVERTIBLE = {"float16": ("float32", "float64"), "float32": ("float64", "float16", "bfloat16")}
 
 
 class InferredDtypes:
@@ -100,12 +104,15 @@ class InferredDtypes:
         if are_constants:
             reason = f"it mixes {target} with {'constants' if len(odd) > 1 else 'a constant'} {rest}"
             together = f"it mixes {target} with constants {rest}"
-            help_ = f"make the constant {target}, as in values.astype(np.{target})"
+            helps = [f"make the constant {target}, as in values.astype(np.{target})"]
+            if other in CONVERTIBLE.get(target, ()):
+                convert = command("convert", "IN", "OUT", "--from", other, "--to", target)
+                helps.insert(0, f"make all that is {other} {target}: {convert}")
         else:
             reason = f"it mixes {target} with {rest.removeprefix('of ')}"
-            help_ = f"put a Cast to {target} between the one of {other} and the node"
+            helps = [f"put a Cast to {target} between the one of {other} and the node"]
         at = f"{place_of(node)} ({', '.join(f'{name!r} {dtype_name(dtype)}' for name, dtype in dtypes)})"
-        self._found.add("dtype", spelled(node), reason, at=at, node=node, helps=[help_], together=together)
+        self._found.add("dtype", spelled(node), reason, at=at, node=node, helps=helps, together=together)
         return wanted
 
 
