@@ -114,6 +114,15 @@ CASES = [
             ("float", "float16", "float16", "float32", "k = Constant<value = float16[4] {1, 2, 3, 4}>() y = Mul(x, k)"),
         )
     ),
+    *(
+        Case(
+            "surgeon.searches.folding._left",
+            at(17, f"(float[n, 4] x) => (float[n, 4] y) <float[4] c = {{1, 2, 3, 4}}> {{ {body} y = Relu(x) }}"),
+            "rewrite IN OUT --rules constant_folding",
+            "surgeon rewrite IN OUT --rules dead_nodes",
+        )
+        for body in ("a = Exp(c)", "a = Add(c, c) b = Exp(a)", "a = Exp(c) p, q = Split(a) s = Neg(q)")
+    ),
     Case(
         "surgeon.edits.free._declared",
         BAKED,

@@ -7,6 +7,7 @@ from math import prod
 import onnx
 from onnx import helper
 
+from surgeon.commands import command
 from surgeon.file.values import Array
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
@@ -53,6 +54,14 @@ def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
         return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
     for node, why in folding.stays.items():
         return f"{node.label!r}{and_more(len(folding.stays) - 1)} is computed from constants alone and stays: {why}"
+    idle = folding.idle()
+    if idle:
+        which = f"{idle[0].label!r}{and_more(len(idle) - 1)} {'is' if len(idle) == 1 else 'are'}"
+        remedy = f"take out such nodes: {command('rewrite', 'IN', 'OUT', '--rules', 'dead_nodes')}"
+        return f"{which} computed from constants alone, but no output depends on the result; {remedy}"
+    for node in folding.nodes:
+        which = f"{node.label!r}{and_more(len(folding.nodes) - 1)}"
+        return f"folding copies of constants ({which}) would store the constants twice"
     return ""
 
 
@@ -102,6 +111,15 @@ class Folding:
             if outside:
                 found.append((node, tuple(used)))
         return found, left
+
+    def idle(self) -> list[Node]:
+        """Nodes whose results are fixed, and that no output depends on, in order."""
+        found: set[Node] = set()
+        for node in reversed(self.nodes):
+            names = [name for name in node.outputs if name]
+            if all(name not in self.scope.held and found.issuperset(self.scope.readers(name)) for name in names):
+                found.add(node)
+        return [node for node in self.nodes if node in found]
 
     def visit(self, node: Node) -> None:
         """Take in one node, if its results are fixed and small enough."""

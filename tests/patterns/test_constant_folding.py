@@ -75,7 +75,7 @@ SPARES = [
         why="computed from constants alone, but written out would add 400,000",
     ),
     Case(constant_folding, "random numbers", model("a = RandomNormalLike(w) y = Add(x, a)"), why="it is random"),
-    Case(constant_folding, "a copy of a weight", model("a = Identity(w) y = Add(x, a)"), why="nothing is computed"),
+    Case(constant_folding, "a copy of a weight", model("a = Identity(w) y = Add(x, a)"), why="folding copies"),
     Case(
         constant_folding,
         "an initializer that a caller may give",
@@ -218,9 +218,23 @@ def test_any_op_of_small_constants_is_computed(op):
         ("c = com.microsoft.Gelu(w)", "'c' is computed from constants alone and stays: it is of another domain"),
         ("d = SequenceConstruct(w, w) c = SequenceAt(d, four)", "'d' is computed from constants alone and stays"),
         ("d = Bernoulli(w) c = Exp(d)", "'d' is computed from constants alone and stays: it is random"),
+        ("c = Relu(x) d = Exp(w)", "'d' is computed from constants alone, but no output depends on the result; take"),
+        ("c = Relu(x) d = Exp(w) e = Neg(d)", "'d' and 1 more are computed from constants alone, but no output"),
+        ("c = Relu(x) d, i = TopK(w, one)", "'d' is computed from constants alone, but no output depends"),
+        ("c = Relu(x)", "nothing is computed from constants alone"),
     ],
 )
 def test_what_stays_of_constants_is_told(body, why):
     """Nobody reads that nothing is computed from constants where something is."""
     _, report = surgeon.rewrite(of_constants(body), constant_folding)
     assert [miss.reason[: len(why)] for miss in report.misses] == [why]
+
+
+@pytest.mark.parametrize("copy", ["Identity(w)", "Identity(n)"])
+def test_a_copy_of_a_weight_is_told(copy):
+    body = f"{{ n = Constant<value = float[4] {{4, 3, 2, 1}}>() c = {copy} y = Add(x, c) }}"
+    text = f"(float[2, 4] x) => (float[2, 4] y, float[4] w) <float[4] w = {{1, 2, 3, 4}}> {body}"
+    _, report = surgeon.rewrite(parse(text), constant_folding)
+    assert [miss.reason for miss in report.misses] == [
+        "folding copies of constants ('c') would store the constants twice"
+    ]
