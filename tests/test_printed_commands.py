@@ -585,7 +585,7 @@ CASES = [
 ELSEWHERE = {
     "surgeon.targets.tensorrt_branches.next_steps",
     "surgeon.console.guard._defect",
-    "surgeon.targets.tensorrt_word.FIX",
+    "surgeon.targets.tensorrt_word._helps",
     "surgeon.targets.tensorrt_word._commands",
     "surgeon.tensorrt.engines.__init__",
     "surgeon.tensorrt.running.require_engines",
@@ -652,8 +652,8 @@ def test_the_command_that_fixes_a_rank() -> None:
     """TensorRT's builder wants to know which of the sizes are 1 where a Squeeze names no axes."""
     onnx.save(onnx.parser.parse_model(at(13, "(float[n, 4] x) => (float[m] y) { y = Squeeze(x) }")), "in.onnx")
     fault = Objection(0, f"a size decides {FIXED_RANK}", "build")
-    (help_,) = _helps(fault, has_sizes=False)
-    words = shlex.split(help_.replace("IN OUT", "in.onnx out.onnx").replace("NAME", "n"))
+    (help_,) = _helps(fault, {"n": (1, 1, 1)})
+    words = shlex.split(help_.replace("IN OUT", "in.onnx out.onnx"))
     done = run(*words[words.index("surgeon") + 1 :])
     assert done.exit_code == 0
     assert onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 OF_BUILDER = ("Attention",)
 SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
 WITH_PLUGINS = "give the library of the plugin's creators (--custom-ops LIB), or ask full TensorRT (--trt tensorrt)"
-FIX = f"fix the size that is 1: {command('edit', 'IN', 'OUT', '--dim', 'NAME=1')}"
 SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
@@ -155,7 +154,7 @@ def _merge(
     of_tables: set[Node],
 ) -> None:
     """Note the parser's faults in the words of the tables, where these have some."""
-    faults, has_sizes, sized = said.faults, bool(said.sizes), support.sized
+    faults, sizes, sized = said.faults, said.sizes, support.sized
     refused = {nodes[one.node]: one for one in faults if one.node in nodes}
     for complaint in support.complaints:
         if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
@@ -170,7 +169,7 @@ def _merge(
             replace(advice, kind="kernel", stops=True).note(asked.found)
         else:
             kind: Kind = "build" if fault.stage == "build" else "restriction"
-            helps = [fix_of(sized[node])] if node in sized else _helps(fault, has_sizes)
+            helps = [fix_of(sized[node])] if node in sized else _helps(fault, sizes)
             asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=helps)
     support.note_sized(refused)
     unplaced = [fault for fault in faults if fault.node not in nodes]
@@ -178,19 +177,21 @@ def _merge(
         _note_ends(asked, support)
     for fault in unplaced:
         if fault.stage == "build":
-            asked.found.add("build", "", fault.reason, helps=_helps(fault, has_sizes))
+            asked.found.add("build", "", fault.reason, helps=_helps(fault, sizes))
         elif fault.reason != ENDS or not support.ends:
             asked.found.add("load", "", fault.reason)
 
 
-def _helps(fault: "Objection", has_sizes: bool) -> list[str]:
-    """What helps with what the builder does not take.  has_sizes: whether there are free ones to choose."""
+def _helps(fault: "Objection", sizes: Mapping[str, "Range"]) -> list[str]:
+    """What helps with what the builder does not take.  sizes: of the free dims, with which it was asked."""
     if fault.stage != "build":
         return []
     if DECIDES in fault.reason:
         return [CONSTANT]
-    fixed = [FIX] if FIXED_RANK in fault.reason else []
-    return [*fixed, SIZES] if has_sizes and said_of_sizes(fault.reason) else fixed
+    ones = [f"{name}=1" for name, size in sizes.items() if set(size) == {1}]
+    if FIXED_RANK in fault.reason and ones:
+        return [f"fix what is 1 in the file: {command('edit', 'IN', 'OUT', *_dims(ones))}"]
+    return [SIZES] if sizes and said_of_sizes(fault.reason) else []
 
 
 def _note_ends(asked: Examination, support: TensorrtSupport) -> None:

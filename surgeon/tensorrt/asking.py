@@ -22,7 +22,7 @@ from surgeon.inputs.fitted import FittedSizes
 from surgeon.running.children import WHOLE, Answer, Child, Failure, Task, left, memory_limit, taken
 from surgeon.tensorrt.library import Library
 from surgeon.tensorrt.served import Build, Made, Shapes, Source
-from surgeon.tensorrt.words import NEEDS_GPU, plain, said_of_sizes
+from surgeon.tensorrt.words import FIXED_RANK, NEEDS_GPU, plain, said_of_sizes
 
 MODULE = "surgeon.tensorrt.served"
 MOST_ROUNDS = 64
@@ -156,8 +156,8 @@ class Asking:
                 said.sizes, said.engine = sizes, told["engine"]
                 said.refused = [Objection(one.node, one.reason, "sizes") for one in first[:1]]
                 return
-            first = first or faults
-            said.sizes = said.sizes or sizes
+            if not first or (_wants_rank(faults) and not _wants_rank(first)):  # a cure is known for that
+                first, said.sizes = faults, sizes
             if not any(said_of_sizes(one.reason) for one in faults):
                 break
         said.faults += first
@@ -224,7 +224,10 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
 
 def _sets(model: Model, free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
     """Sets of sizes to try in turn: the usual ones, further ones, and large ones that fit one another."""
-    yield from size_sets(free, chosen)
+    usual, *others = size_sets(free, chosen)
+    yield usual
+    yield from FittedSizes(model, chosen).of([usual, *others])
+    yield from others
     batches = [key for key, dim in free.items() if dim.kind() == "batch"]
     further = fallback_sets(free, chosen)
     yield from (sizes for sizes in further if all(sizes[key] < LARGE_BATCH for key in batches))
@@ -253,6 +256,11 @@ def _capability(name: str) -> str:
         told = ", ".join(one.removeprefix("SM") for one in CAPABILITIES)
         raise UsageError(f"TensorRT builds for no GPU of compute capability {name!r}; choose one of {told}.")
     return found
+
+
+def _wants_rank(faults: Sequence[Objection]) -> bool:
+    """Whether the builder would go on if it knew which sizes are 1."""
+    return any(FIXED_RANK in one.reason for one in faults)
 
 
 def _fault(told: Mapping[str, Any], stage: str) -> Objection:
