@@ -104,6 +104,14 @@ LIMITED = {
         "s = ReduceMax<keepdims = 0>(b) o = Less(s, far)",
         "s = ReduceMin<keepdims = 0>(b) o = Less(s, far)",
     ),
+    "a condition ends it a turn late": (
+        "s = ReduceMax<keepdims = 0>(b) o = Less(s, far)",
+        "s = ReduceMax<keepdims = 0>(a) o = Less(s, far)",
+    ),
+    "a bound is another": (
+        "s = ReduceMax<keepdims = 0>(b) o = Less(s, far)",
+        "s = ReduceMax<keepdims = 0>(b) o = Less(s, near)",
+    ),
     "a condition by a state": ("s = ReduceMax<keepdims = 0>(a) o = Less(s, far)", "o = Identity(c)"),
 }
 
@@ -111,7 +119,7 @@ LIMITED = {
 @pytest.mark.parametrize("title", LIMITED)
 def test_what_ends_a_loop_of_few_turns_early_is_tried(title: str) -> None:
     """The trip count limits it, so that the condition may be anything."""
-    text = f"{HEAD} {PORTS} <int64 m = {{3}}, float far = {{40}}, float one = {{1}}> " \
+    text = f"{HEAD} {PORTS} <int64 m = {{3}}, float far = {{40}}, float near = {{30}}, float one = {{1}}> " \
         "{ y = Loop(m, , x) <body = b (int64 i, bool c, float[n] a) => (bool o, float[n] b) { b = Add(a, one) ENDS }> }"
     one, other = (onnx.parser.parse_model(text.replace("ENDS", ends)) for ends in LIMITED[title])
     assert surgeon.compare(one, one).outcome is Outcome.PROVED

@@ -19,7 +19,7 @@ from surgeon.inputs.requirements import Want
 from surgeon.inputs.ties import TIED, has_ties
 from surgeon.inputs.words import vocabulary
 from surgeon.ops.records import likened_node
-from surgeon.ops.walking import holders, holds_half
+from surgeon.ops.walking import holders, holds_half, nodes_of
 from surgeon.shapes.facts import FLOATS
 
 Feeds = Mapping[str, np.ndarray]
@@ -30,6 +30,7 @@ _BESIDE = (1.00211, 0.99787)  # times a number: further from it than roundings l
 _TIED_TURNS, _JOINED_TURNS = 2, 2
 _MOST_JOINED = 64  # numbers that several elements are to come to
 _MOST_MET, _MOST_SOLVED = 128, 1024  # numbers that are met to the bit, and boundaries; such as may be
+_LONE = 8  # numbers that stand in a row alone, at most
 _SMALL = 64  # of numbers that are put several times: larger ones hide what is beside them
 _OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
 _MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
@@ -49,6 +50,7 @@ class Meeting:
     those beside it.  tables: how many rows tables of floats have that the other model has not, by name.  ties: whether
     equal numbers in inputs are ties.  joined: numbers that several elements are to come to, and are to be summed of;
     none where that is no matter, or one of rounding.  sizes: that one of them decides by.  words: that they speak of.
+    picks: whether the largest or the least of a row goes on.
     """
 
     floats: tuple[Sequence[float], Sequence[float]]
@@ -58,6 +60,7 @@ class Meeting:
     joined: Sequence[float] = ()
     sizes: Sequence[int] = ()
     words: Sequence[str] = ()
+    picks: bool = False
 
     @classmethod
     def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "Meeting":
@@ -86,7 +89,8 @@ class Meeting:
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
         told = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
         words = [word for model in models for word in vocabulary(model)]
-        return cls(floats, integers, differing, all(map(has_ties, scopes)), joined, told, words)
+        picks = any(likened_node(node).reduces == "pick" for model in models for node in nodes_of(model))
+        return cls(floats, integers, differing, all(map(has_ties, scopes)), joined, told, words, picks)
 
     def numbers(self, plan: InputPlan, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
         """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
@@ -108,14 +112,15 @@ class Meeting:
         """An input with numbers in every other element; None where none may stand there, or all did before.
 
         Where there is room the small ones stand there several times, for not each element may be compared, and what is
-        met to the bit comes twice.
+        met to the bit comes twice.  Last come some alone: of several in a row a maximum shows the largest only.
         """
         if want.kind == "words":
             return self._worded(want, array, turn)
         met, beside = self._numbers_for(want, array)
         count = max(array.size // 2, 1)
         apart = [[some[at : at + count] for at in range(0, len(some), count)] for some in (met, beside, met)]
-        put = [some for together in zip_longest(*apart, fillvalue=[]) for some in together if some][turn : turn + 1]
+        put = [some for together in zip_longest(*apart, fillvalue=[]) for some in together if some]
+        put = [*put, *([number] for number in beside[:_LONE] if self.picks)][turn : turn + 1]
         if not put or not array.size:
             return None
         flat, [numbers] = array.reshape(-1).copy(), put
