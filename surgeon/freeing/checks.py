@@ -289,6 +289,19 @@ def _sampled(walk: Walk, site: NodeView) -> None:
     agree(walk, site, [(place, 0, shape[0]) for place in (0, 1) if (shape := site.shape(place))], spreads=False)
 
 
+def _gridded(walk: Walk, site: NodeView) -> None:
+    """A matrix for each picture of the size that is told."""
+    matrices, value = site.shape(0), site.value(1)
+    if not matrices or value is None:
+        walk.unsure[site.node] = None
+        return
+    count, *rest = value.reshape(-1).tolist()
+    if walk.hangs([matrices[0]]) and count == walk.old(matrices[0]):
+        walk.give_numbers(site, 1, [matrices[0], *rest])
+    elif count is not None:
+        agree(walk, site, [(1, 0, count), (0, 0, matrices[0])], spreads=False)
+
+
 def _squeeze(walk: Walk, site: NodeView) -> None:
     shape, axes = site.shape(0), site.axes(1)
     if shape is None:
@@ -363,6 +376,7 @@ CHECKS: dict[str, Callable[[Walk, NodeView], None]] = {
     **dict.fromkeys(("GatherND", "ScatterND"), _by_tuples),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
     **dict.fromkeys(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), _labels),
+    "AffineGrid": _gridded,
     "Concat": _concat,
     "Einsum": _einsum,
     "Expand": _expand,

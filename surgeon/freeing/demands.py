@@ -254,6 +254,7 @@ def _resized(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
 
 
 SOURCES: dict[str, Callable[[Walk, NodeView, int, Size], None]] = {
+    "AffineGrid": lambda walk, site, axis, size: None if axis else _element(walk, site, 1, axis, size),
     "ConstantOfShape": lambda walk, site, axis, size: _element(walk, site, 0, axis, size),
     "Expand": _expanded,
     "Range": _ranged,

@@ -268,6 +268,8 @@ def test_where_no_interpretation_keeps_samples_independent_nothing_is_written(te
 
 HELD = {
     "a picture for each grid": "h = Expand (one_grid, grids)  y = GridSample (x, h)",
+    "a matrix for each grid": "t = Expand (matrix, matrices)  h = AffineGrid (t, whole)  y = GridSample (x, h)",
+    "a grid for all pictures": "t = AffineGrid (matrix, first)  h = Expand (t, cells)  y = GridSample (x, h)",
     "rows of all samples": "r = Reshape (x, rows)  d = MatMul (r, w)  y = Reshape (d, whole)",
 }
 FIXED = {
@@ -297,14 +299,16 @@ def holding(nodes: str, old: int, size: int | str) -> onnx.ModelProto:
     )
     places = ", ".join(str(3 * place) for place in range(2 * old))
     text = nodes.replace("{parts}", ", ".join(names)).replace("{old}", str(old)).replace("{slices}", slices)
-    grids = weights(["one_grid"], 1, 4, 4, 2) + weights(["w"], 3, 3) + weights(["kernels"], 2 * old, 2, 1, 1)
+    stored = weights(["one_grid"], 1, 4, 4, 2) + weights(["w"], 3, 3) + weights(["matrix"], 1, 2, 3)
+    stored += weights(["kernels"], 2 * old, 2, 1, 1)
     return model(
         f"""g (float[{size}, 2, 3, 3] x) => (float[{size}, k, l, m] y)
         <int64[4] grids = {{{old}, 4, 4, 2}}, int64[2] rows = {{{6 * old}, -1}}, int64[4] whole = {{{old}, 2, 3, 3}},
+         int64[3] matrices = {{{old}, 2, 3}}, int64[4] first = {{1, 2, 3, 3}}, int64[4] cells = {{{old}, 3, 3, 2}},
          int64[4] halves = {{{old}, 2, 1, 3}},
          int64[4] channels = {{1, {2 * old}, 3, 3}}, int64[{2 * old}] places = {{{places}}},
          int64[{old}] ones = {{{", ".join(["1"] * old)}}}> {{ {text} }}""",
-        grids,
+        stored,
         opset=20,
     )
 
