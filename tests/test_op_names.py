@@ -110,7 +110,7 @@ LISTED = {
     ),
     "precision.plan": (FORMAT, "MatMul Transpose"),
     "precision.typing": (RULE, "If Loop Scan"),
-    "opsets.adapters": (BUILT, "Flatten Reshape Resize ScatterElements Shape"),
+    "opsets.adapters": (BUILT, "Flatten Reshape Resize ScatterElements Shape Upsample"),
     "opsets.lossless": (
         "versions between which nothing changed that a node could tell",
         "ArgMax ArgMin AveragePool Cast CastLike DepthToSpace DequantizeLinear GRU GatherND LSTM LpPool MaxPool "
