@@ -85,6 +85,7 @@ def twice(g: Graph, x: Tensor) -> Tensor:
 RECIPE = """[[step]]
 rules = "cleanup"
 """
+ATTENTION = "y = com.microsoft.Attention<num_heads = 2, qkv_hidden_sizes = [4, 4, 6]>(x, w)"
 CASES = [
     Case(
         "surgeon.checking.dynamic_dims.check_dynamic_dims",
@@ -122,6 +123,21 @@ CASES = [
             "surgeon rewrite IN OUT --rules dead_nodes",
         )
         for body in ("a = Exp(c)", "a = Add(c, c) b = Exp(a)", "a = Exp(c) p, q = Split(a) s = Neg(q)")
+    ),
+    *(
+        Case(
+            "surgeon.rewriting.runnable.ops_left",
+            at(20, f"(float[n, 3, 4] x, float[4, 14] w) => (float[n, 3, k] y) {{ {body} }}", com_microsoft=1),
+            f"rewrite IN OUT --rules onnx --target {target}",
+            f"surgeon check OUT --target {checked}",
+            fill={"OUT": "@/first.onnx"},
+            says=f"com.microsoft::{op}: ",
+        )
+        for target, checked, op, body in (
+            ("onnx", "onnx", "Attention", ATTENTION),
+            ("decomposed", "onnx", "Attention", ATTENTION),
+            ("tensorrt", "tensorrt", "Inverse", "a = com.microsoft.Inverse(x) y = MatMul(a, w)"),
+        )
     ),
     Case(
         "surgeon.edits.free._declared",

@@ -27,6 +27,7 @@ from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.named import require_named
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.run import Clock, RuleRun, indexed
+from surgeon.rewriting.runnable import ops_left
 from surgeon.rewriting.settings import RewriteSettings, Upgrading, require_target
 from surgeon.rules.catalogue import flat, resolve, resolve_with_tails
 from surgeon.rules.functions import LocalFunction
@@ -216,9 +217,8 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
 def _next_steps(run: RuleRun) -> tuple[str, ...]:
     """What is to be done before the rewritten model runs on the target."""
     target = target_of(run.target)
-    if not isinstance(target, Target) or target.next_steps is None:
-        return ()
-    return tuple(target.next_steps(run.index))
+    steps = target.next_steps(run.index) if isinstance(target, Target) and target.next_steps is not None else ()
+    return (*ops_left(run.target, run.index), *steps)
 
 
 def _there(run: RuleRun, selection: Selection, name: str) -> str:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onnx import NodeProto
 
+from surgeon.commands import command
 from surgeon.errors import UsageError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
+from surgeon.listing import first_of
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import learn_dtypes, only_ort_knows, schema, variables
 from surgeon.rules.rule import Plan, Rule
@@ -105,6 +107,21 @@ def runs_already(target: str, provider: str | None, limits: "Limits | None", mat
         protos = [node.proto for node in match.nodes]
         return all(reads(one) and not only_ort_knows(one.domain, one.op_type, versions.get("", 1)) for one in protos)
     return provider is None or had_kernels(provider, match)
+
+
+def ops_left(target: str, index: Index) -> Iterator[str]:
+    """What to do about ONNX Runtime's own ops that a target does not have and that no rule replaced, a clause."""
+    wanted = target_of(target)
+    if wanted.reads is None:
+        return
+    own = [node for scope in index.scopes for node in scope.live_nodes() if split_op(node.op)[0] == "com.microsoft"]
+    left = [node for node in own if not wanted.reads(node.proto)]
+    if left:
+        ops, at = (list(dict.fromkeys(found)) for found in zip(*((node.op, node.label) for node in left), strict=True))
+        check = command("check", "OUT", "--target", target if isinstance(wanted, Target) else "onnx")
+        stay, them = "stay" if len(at) > 1 else "stays", "them" if len(ops) > 1 else "it"
+        where = f"{first_of(ops, 3)} {stay} at {first_of(at, 3)}"
+        yield f"{where}, and {wanted.title} does not have {them}; what helps: {check}"
 
 
 def limits_for(target: str, provider: str | None, index: Index) -> "Limits | None":
