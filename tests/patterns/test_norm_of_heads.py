@@ -41,7 +41,7 @@ FIRES = [
     Case(norm_of_heads, "without a bias", graph(f"h = {FIRST}(x) r = LayerNormalization(h, w) y = {FIRST}(r)")),
     Case(norm_of_heads, "a rotary embedding behind it, as Gemma 3 has it", graph(f"{TURNED} y = {FIRST}(t)")),
     Case([norm_of_heads, rotary_of_rows], "which takes joined heads then", graph(
-        f"{TURNED} z = {FIRST}(t) y = Reshape(z, joined)", "float[b, s, 32] y")),
+        f"{TURNED} f = {FIRST}(t) y = Reshape(f, joined)", "float[b, s, 32] y")),
     Case(norm_of_heads, "half precision in float32", graph(
         f"{WIDE} k = Cast<to = 10>(r) y = {FIRST}(k)", "float16[b, s, 4, 8] y", HALF)),
     Case(norm_of_heads, "a norm and a rotary embedding in float32", graph(
