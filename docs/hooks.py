@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from surgeon.console.cli import main
+from surgeon.cli.app import main
 
 COMMANDS = "<!-- commands -->"
 WIDTH = 110  # columns

@@ -9,7 +9,7 @@ A name is imported when it is first asked for: the command line starts fast, and
 imported when it takes the working directory off Python's path.
 """
 
-from surgeon.lending import lend
+from surgeon.ops.builder.helper_registration import lend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,25 +17,33 @@ if TYPE_CHECKING:
 
     from surgeon import edits as edits
     from surgeon import searches as searches
-    from surgeon.benching.bench import bench as bench
-    from surgeon.capturing import CapturedRule as CapturedRule
-    from surgeon.capturing import capture as capture
-    from surgeon.checking.check import check as check
-    from surgeon.comparing import compare as compare
-    from surgeon.diagnosis.inspection import inspect as inspect
-    from surgeon.diagnosis.limits import NodeFacts as NodeFacts
-    from surgeon.differing.diff import diff as diff
-    from surgeon.differing.result import ModelChange as ModelChange
-    from surgeon.differing.result import ModelDiff as ModelDiff
-    from surgeon.drawing.draw import draw as draw
-    from surgeon.editing.merging import merge as merge
-    from surgeon.editing.result import EditReport as EditReport
-    from surgeon.editing.run import edit as edit
-    from surgeon.editing.selecting import Selection as Selection
-    from surgeon.editing.splitting import SplitReport as SplitReport
-    from surgeon.editing.splitting import split as split
-    from surgeon.edits.cuts import extract as extract
-    from surgeon.edits.cuts import insert as insert
+    from surgeon.authoring.capture import CapturedRule as CapturedRule
+    from surgeon.authoring.capture import capture as capture
+    from surgeon.authoring.try_rule import TriedRule as TriedRule
+    from surgeon.authoring.try_rule import try_rule as try_rule
+    from surgeon.automation.fleet.fleet import Fleet as Fleet
+    from surgeon.automation.fleet.fleet_row import FleetRow as FleetRow
+    from surgeon.automation.fleet.run_many import run_many as run_many
+    from surgeon.automation.recipes.recipe import Recipe as Recipe
+    from surgeon.automation.recipes.recipe import Rules as Rules
+    from surgeon.automation.recipes.recipe_file import load_recipe as load_recipe
+    from surgeon.automation.recipes.recipe_report import RecipeReport as RecipeReport
+    from surgeon.automation.recipes.run_recipe import run as run
+    from surgeon.diagnostics.explanation import explain as explain
+    from surgeon.diagnostics.target_check import check as check
+    from surgeon.display.diff.diff_models import diff as diff
+    from surgeon.display.diff.model_diff import ModelChange as ModelChange
+    from surgeon.display.diff.model_diff import ModelDiff as ModelDiff
+    from surgeon.display.html.page import Page as Page
+    from surgeon.display.html.render import page as page
+    from surgeon.display.pictures.draw import draw as draw
+    from surgeon.display.viewer.view import view as view
+    from surgeon.edits.extract_insert import extract as extract
+    from surgeon.edits.extract_insert import insert as insert
+    from surgeon.edits.merge_split.merge import merge as merge
+    from surgeon.edits.merge_split.split import SplitReport as SplitReport
+    from surgeon.edits.merge_split.split import split as split
+    from surgeon.edits.selection import Selection as Selection
     from surgeon.errors import CheckFailed as CheckFailed
     from surgeon.errors import ExpectationUnmet as ExpectationUnmet
     from surgeon.errors import GraphError as GraphError
@@ -46,69 +54,61 @@ if TYPE_CHECKING:
     from surgeon.errors import SurgeonError as SurgeonError
     from surgeon.errors import UsageError as UsageError
     from surgeon.errors import require as require
-    from surgeon.explaining.explain import explain as explain
-    from surgeon.fleet.result import Fleet as Fleet
-    from surgeon.fleet.rows import FleetRow as FleetRow
-    from surgeon.fleet.run import run_many as run_many
-    from surgeon.graph import Constant as Constant
-    from surgeon.graph import Graph as Graph
-    from surgeon.graph import Tensor as Tensor
-    from surgeon.implementations import implements as implements
-    from surgeon.matching.match import Match as Match
-    from surgeon.matching.records import Captures as Captures
-    from surgeon.matching.records import dims as dims
-    from surgeon.misses.findings import Mismatch as Mismatch
-    from surgeon.models.options import CheckOptions as CheckOptions
-    from surgeon.ops.own_ops import OwnOps as OwnOps
-    from surgeon.ops.torch_schemas import torch_schema as torch_schema
-    from surgeon.pages.page import Page as Page
-    from surgeon.pages.showing import page as page
-    from surgeon.plugins import declare_plugin as declare_plugin
+    from surgeon.ops.builder.graph import Constant as Constant
+    from surgeon.ops.builder.graph import Graph as Graph
+    from surgeon.ops.builder.graph import Tensor as Tensor
+    from surgeon.ops.plugins.plugin_declaration import declare_plugin as declare_plugin
+    from surgeon.ops.schemas.declared_ops import OwnOps as OwnOps
+    from surgeon.ops.torch_schema import torch_schema as torch_schema
+    from surgeon.pipeline.editing.driver import edit as edit
+    from surgeon.pipeline.reports.edit_report import EditReport as EditReport
+    from surgeon.pipeline.reports.rewrite_report import Report as Report
+    from surgeon.pipeline.reports.rewrite_report import Site as Site
+    from surgeon.pipeline.rewriting.rewrite import find as find
+    from surgeon.pipeline.rewriting.rewrite import rewrite as rewrite
+    from surgeon.pipeline.upgrading.upgrade import upgrade as upgrade
     from surgeon.precision.convert import convert as convert
-    from surgeon.precision.result import ConvertReport as ConvertReport
-    from surgeon.recipes.reading import load_recipe as load_recipe
-    from surgeon.recipes.recipe import Recipe as Recipe
-    from surgeon.recipes.recipe import Rules as Rules
-    from surgeon.recipes.result import RecipeReport as RecipeReport
-    from surgeon.recipes.run import run as run
-    from surgeon.rewriting.result import Report as Report
-    from surgeon.rewriting.result import Site as Site
-    from surgeon.rewriting.rewrite import find as find
-    from surgeon.rewriting.rewrite import rewrite as rewrite
-    from surgeon.rules.expansion import emit_body as emit_body
-    from surgeon.rules.functions import LocalFunction as LocalFunction
-    from surgeon.rules.functions import function as function
+    from surgeon.precision.convert_report import ConvertReport as ConvertReport
+    from surgeon.proof.check_options import CheckOptions as CheckOptions
+    from surgeon.proof.compare import compare as compare
+    from surgeon.rules.functions.call_expansion import emit_body as emit_body
+    from surgeon.rules.functions.function_definition import LocalFunction as LocalFunction
+    from surgeon.rules.functions.function_definition import function as function
     from surgeon.rules.lowering import lowering as lowering
-    from surgeon.rules.plugin import plugin_rule as plugin_rule
+    from surgeon.rules.matching.matcher import Match as Match
+    from surgeon.rules.mismatches.mismatch import Mismatch as Mismatch
+    from surgeon.rules.plugin_rule import plugin_rule as plugin_rule
     from surgeon.rules.rule import Rule as Rule
     from surgeon.rules.rule import rule as rule
-    from surgeon.target import Provider as Provider
+    from surgeon.rules.tracing.declared_captures import Captures as Captures
+    from surgeon.rules.tracing.declared_captures import dims as dims
+    from surgeon.runtime.implementations.implementation import implements as implements
+    from surgeon.runtime.timing.bench import bench as bench
+    from surgeon.target_registry import Provider as Provider
+    from surgeon.targets.inspection.model_summary import inspect as inspect
+    from surgeon.targets.op_limits import NodeFacts as NodeFacts
     from surgeon.targets.target import Target as Target
-    from surgeon.trying import TriedRule as TriedRule
-    from surgeon.trying import try_rule as try_rule
-    from surgeon.upgrading.upgrade import upgrade as upgrade
-    from surgeon.viewing.view import view as view
 
     __version__: str
 
 # The same for Python itself: public names by the module that has them; `edits` and `searches` are such.
 _HOMES = {
-    "benching.bench": ("bench",),
-    "comparing": ("compare",),
-    "capturing": ("CapturedRule", "capture"),
-    "checking.check": ("check",),
-    "diagnosis.inspection": ("inspect",),
-    "diagnosis.limits": ("NodeFacts",),
-    "differing.diff": ("diff",),
-    "differing.result": ("ModelChange", "ModelDiff"),
-    "drawing.draw": ("draw",),
-    "editing.merging": ("merge",),
-    "editing.result": ("EditReport",),
-    "editing.run": ("edit",),
-    "editing.selecting": ("Selection",),
-    "editing.splitting": ("SplitReport", "split"),
+    "runtime.timing.bench": ("bench",),
+    "proof.compare": ("compare",),
+    "authoring.capture": ("CapturedRule", "capture"),
+    "diagnostics.target_check": ("check",),
+    "targets.inspection.model_summary": ("inspect",),
+    "targets.op_limits": ("NodeFacts",),
+    "display.diff.diff_models": ("diff",),
+    "display.diff.model_diff": ("ModelChange", "ModelDiff"),
+    "display.pictures.draw": ("draw",),
+    "edits.merge_split.merge": ("merge",),
+    "pipeline.reports.edit_report": ("EditReport",),
+    "pipeline.editing.driver": ("edit",),
+    "edits.selection": ("Selection",),
+    "edits.merge_split.split": ("SplitReport", "split"),
     "edits": ("edits",),
-    "edits.cuts": ("extract", "insert"),
+    "edits.extract_insert": ("extract", "insert"),
     "errors": (
         "CheckFailed",
         "ExpectationUnmet",
@@ -121,40 +121,40 @@ _HOMES = {
         "UsageError",
         "require",
     ),
-    "fleet.result": ("Fleet",),
-    "fleet.rows": ("FleetRow",),
-    "fleet.run": ("run_many",),
-    "graph": ("Constant", "Graph", "Tensor"),
-    "implementations": ("implements",),
-    "matching.match": ("Match",),
-    "matching.records": ("Captures", "dims"),
-    "misses.findings": ("Mismatch",),
-    "ops.own_ops": ("OwnOps",),
-    "ops.torch_schemas": ("torch_schema",),
-    "pages.page": ("Page",),
-    "pages.showing": ("page",),
-    "plugins": ("declare_plugin",),
+    "automation.fleet.fleet": ("Fleet",),
+    "automation.fleet.fleet_row": ("FleetRow",),
+    "automation.fleet.run_many": ("run_many",),
+    "ops.builder.graph": ("Constant", "Graph", "Tensor"),
+    "runtime.implementations.implementation": ("implements",),
+    "rules.matching.matcher": ("Match",),
+    "rules.tracing.declared_captures": ("Captures", "dims"),
+    "rules.mismatches.mismatch": ("Mismatch",),
+    "ops.schemas.declared_ops": ("OwnOps",),
+    "ops.torch_schema": ("torch_schema",),
+    "display.html.page": ("Page",),
+    "display.html.render": ("page",),
+    "ops.plugins.plugin_declaration": ("declare_plugin",),
     "precision.convert": ("convert",),
-    "precision.result": ("ConvertReport",),
-    "rules.expansion": ("emit_body",),
-    "explaining.explain": ("explain",),
-    "rules.functions": ("LocalFunction", "function"),
-    "models.options": ("CheckOptions",),
-    "recipes.reading": ("load_recipe",),
-    "recipes.recipe": ("Recipe", "Rules"),
-    "recipes.result": ("RecipeReport",),
-    "recipes.run": ("run",),
-    "rewriting.result": ("Report", "Site"),
-    "rewriting.rewrite": ("find", "rewrite"),
+    "precision.convert_report": ("ConvertReport",),
+    "rules.functions.call_expansion": ("emit_body",),
+    "diagnostics.explanation": ("explain",),
+    "rules.functions.function_definition": ("LocalFunction", "function"),
+    "proof.check_options": ("CheckOptions",),
+    "automation.recipes.recipe_file": ("load_recipe",),
+    "automation.recipes.recipe": ("Recipe", "Rules"),
+    "automation.recipes.recipe_report": ("RecipeReport",),
+    "automation.recipes.run_recipe": ("run",),
+    "pipeline.reports.rewrite_report": ("Report", "Site"),
+    "pipeline.rewriting.rewrite": ("find", "rewrite"),
     "rules.lowering": ("lowering",),
-    "rules.plugin": ("plugin_rule",),
+    "rules.plugin_rule": ("plugin_rule",),
     "rules.rule": ("Rule", "rule"),
     "searches": ("searches",),
-    "target": ("Provider",),
+    "target_registry": ("Provider",),
     "targets.target": ("Target",),
-    "trying": ("TriedRule", "try_rule"),
-    "upgrading.upgrade": ("upgrade",),
-    "viewing.view": ("view",),
+    "authoring.try_rule": ("TriedRule", "try_rule"),
+    "pipeline.upgrading.upgrade": ("upgrade",),
+    "display.viewer.view": ("view",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -30,7 +30,7 @@ def main() -> None:
     """Run the command line, and end the process."""
     _open_streams()
     gc.disable()  # a short life of many small objects, and no garbage among them
-    from surgeon.console.cli import main as surgeon  # not at the top: all that it imports is made without the collector
+    from surgeon.cli.app import main as surgeon  # not at the top: all that it imports is made without the collector
 
     surgeon(prog_name="surgeon")
 

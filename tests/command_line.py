@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx
 from click.testing import CliRunner, Result
 
-from surgeon.console.cli import main
+from surgeon.cli.app import main
 
 ROOT = Path(__file__).resolve().parent.parent
 EXACT = """
@@ -68,8 +68,8 @@ def process(
 # by a line of JSON.  What a command prints is encoded as this process's own standard output and errors are.
 _COMMANDS = """
 import io, json, os, sys
-from surgeon.console.cli import main
-from surgeon.console.console import make_printable
+from surgeon.cli.app import main
+from surgeon.display.terminal.console import make_printable
 real, streams = sys.stdout, [(each.encoding, each.errors) for each in (sys.stdout, sys.stderr)]
 for line in sys.stdin:
     words = [os.fsdecode(bytes.fromhex(word)) for word in json.loads(line)]

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from surgeon import implementations, plugins, testing
+from surgeon.authoring import testing
+from surgeon.ops.plugins import plugin_declaration
+from surgeon.runtime.implementations import implementation
 from tests import exports, sampling, translations
 
 if TYPE_CHECKING:
@@ -96,9 +98,9 @@ def loaded_stays() -> None:
 @pytest.fixture
 def forget_implementations(monkeypatch):
     """What a test registers or declares is forgotten after it, and what others did is not there meanwhile."""
-    monkeypatch.setattr(plugins, "_own", {})
-    before = dict(implementations.available())
-    implementations._registered.clear()
+    monkeypatch.setattr(plugin_declaration, "_own", {})
+    before = dict(implementation.available())
+    implementation._registered.clear()
     yield
-    implementations._registered.clear()
-    implementations._registered.update(before)
+    implementation._registered.clear()
+    implementation._registered.update(before)

@@ -12,10 +12,10 @@ from typing import Any
 
 import onnx
 
-from surgeon.matching.compile import compile_pattern
-from surgeon.matching.match import Match, find
-from surgeon.matching.recording import trace
-from surgeon.matching.state import Work
+from surgeon.rules.matching.compiler import compile_pattern
+from surgeon.rules.matching.match_state import Work
+from surgeon.rules.matching.matcher import Match, find
+from surgeon.rules.tracing.tracer import trace
 from tests.models import index_of
 
 

@@ -1,6 +1,6 @@
 """Engines without a GPU, in a child: TensorRT's parser is the real one, what it would run runs under ONNX Runtime.
 
-Memory of the GPU is memory of the host here.  Of `surgeon.tensorrt.engines` everything is as it is but the driver and
+Memory of the GPU is memory of the host here.  Of `tensorrt.engine` everything is as it is but the driver and
 the objects that TensorRT makes of an engine, which need a GPU; they are put in its place for each call alone, as other
 tests may have the same child.
 """
@@ -12,8 +12,8 @@ from unittest import mock
 import numpy as np
 import onnxruntime as ort
 
-from surgeon.tensorrt import engines
-from surgeon.tensorrt.served import Parsed
+from surgeon.runtime.tensorrt import engine as engines
+from surgeon.runtime.tensorrt.parser_tasks import Parsed
 
 KINDS = {"tensor(float)": "FLOAT", "tensor(float16)": "HALF", "tensor(int64)": "INT64", "tensor(bool)": "BOOL"}
 FAULT = "SURGEON_TEST_FAULT"

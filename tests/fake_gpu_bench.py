@@ -1,7 +1,7 @@
-"""A part of a bench, as `surgeon.benching.part` has it, with engines of `tests.fake_gpu`."""
+"""A part of a bench, as `surgeon.runtime.timing.bench_tasks` has it, with engines of `tests.fake_gpu`."""
 
-from surgeon.benching import part
+from surgeon.runtime.timing import bench_tasks
 from tests.fake_gpu import here
 
-load = here(part.load)
-measure, let_go = part.measure, part.let_go
+load = here(bench_tasks.load)
+measure, let_go = bench_tasks.measure, bench_tasks.let_go

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon.file.model import Model
-from surgeon.precision.typing import mistypings
+from surgeon.precision.writing.type_check import mistypings
 from surgeon.testing import parse
 
 HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '

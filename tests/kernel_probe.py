@@ -20,9 +20,9 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
+from surgeon.authoring.rule_proof.opset_range import newest_opset
 from surgeon.ops.schemas import Schema, history, schema, type_string, variables
-from surgeon.ruleproof.opsets import newest_opset
-from surgeon.running.kernels import NEWEST
+from surgeon.runtime.provider_support import NEWEST
 from tests.make_kernel_tables import DATA, content, write
 from tests.node_models import NODES, NUMBERS
 from tests.onnx_cases import onnx_cases

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from surgeon.running.kernels import CPU, FLOATS, NEWEST, Kernels, Table, decoded
+from surgeon.runtime.provider_support import CPU, FLOATS, NEWEST, Kernels, Table, decoded
 from tests.node_models import NODES, runs, says
 
 DATA = Path(__file__).resolve().parent.parent / "surgeon" / "targets" / "data"

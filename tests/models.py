@@ -8,14 +8,14 @@ import onnx
 
 from surgeon import Rule, rewrite, rule
 from surgeon.file.model import Model
-from surgeon.indexing.index import Index
-from surgeon.matching.compile import compile_pattern
-from surgeon.matching.match import Match, find
-from surgeon.matching.recording import trace
-from surgeon.models.model_check import CheckResult, ModelCheck
-from surgeon.models.options import CheckOptions
-from surgeon.rewriting.near_misses import misses_of_pattern
-from surgeon.rewriting.result import Report
+from surgeon.ir.index import Index
+from surgeon.pipeline.acceptance.near_misses import misses_of_pattern
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.model.model_check import CheckResult, ModelCheck
+from surgeon.rules.matching.compiler import compile_pattern
+from surgeon.rules.matching.matcher import Match, find
+from surgeon.rules.tracing.tracer import trace
 from surgeon.testing import parse
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"

@@ -8,9 +8,9 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
+from surgeon.authoring.rule_proof.opset_range import newest_opset
 from surgeon.ops.schemas import schema, variables
-from surgeon.ruleproof.opsets import newest_opset
-from surgeon.running.kernels import Kernels
+from surgeon.runtime.provider_support import Kernels
 
 FLOAT = TensorProto.FLOAT
 NUMBERS = {

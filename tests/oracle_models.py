@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import onnx.parser
 
-from surgeon.running.oracles import open_oracle
-from surgeon.running.runtime import Session
+from surgeon.runtime.sessions.oracle import open_oracle
+from surgeon.runtime.sessions.ort_session import Session
 from tests.models import opset
 
 DOMAINS = {"test.customop": 1, "trt.plugins": 1}
@@ -51,7 +51,7 @@ def write(folder, body, name="ops", head="x, y, *, alpha=1.0"):
     """A file that implements test.customop::CustomOpOne."""
     path = folder / f"{name}.py"
     path.write_text(
-        "import os, sys, time\nimport numpy as np\nfrom surgeon.implementations import implements\n\n"
+        "import os, sys, time\nimport numpy as np\nfrom surgeon import implements\n\n"
         f'@implements("test.customop::CustomOpOne")\ndef one({head}):\n{textwrap.indent(body, "    ")}\n'
     )
     return path

@@ -15,12 +15,12 @@ import click
 import onnx
 from click.testing import Result
 
-from surgeon import commands
-from surgeon.console.cli import main
+from surgeon import printed_commands
+from surgeon.cli.app import main
 from tests.command_line import ROOT, run
 
 MAKERS = {"command", "in_floats", "upgrade_to", "with_traceback"}
-"""The functions of `surgeon.commands` that make a command."""
+"""The functions of `surgeon.printed_commands` that make a command."""
 
 
 class Case(NamedTuple):
@@ -52,10 +52,11 @@ def sites() -> Iterator[str]:
     for path in sorted((ROOT / "surgeon").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         text = path.read_text(encoding="utf-8")
-        if "surgeon.commands" not in text:  # parsing all of surgeon takes seconds
+        if "surgeon.printed_commands" not in text:  # parsing all of surgeon takes seconds
             continue
         tree = ast.parse(text)
-        taken = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "surgeon.commands"]
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        taken = [node for node in imports if node.module == "surgeon.printed_commands"]
         makers = {item.asname or item.name for node in taken for item in node.names if item.name in MAKERS}
         yield from (f"{module}.{name}" for name in dict.fromkeys(_places(tree, "", makers)))
 
@@ -74,7 +75,7 @@ def _places(tree: ast.AST, name: str, makers: set[str]) -> Iterator[str]:
 
 
 def spelled_commands() -> Iterator[str]:
-    """The places in surgeon where a sentence names a command that `surgeon.commands` did not make.
+    """The places in surgeon where a sentence names a command that `surgeon.printed_commands` did not make.
 
     The manuals of the command line, which are docstrings and helps of options, may name commands.
     """
@@ -100,13 +101,13 @@ def recorded() -> Iterator[dict[str, set[str]]]:
     def join(words: list[str]) -> str:
         text = shlex.join(words)
         frame = sys._getframe(1)
-        while frame.f_globals["__name__"] == commands.__name__ and frame.f_back is not None:
+        while frame.f_globals["__name__"] == printed_commands.__name__ and frame.f_back is not None:
             frame = frame.f_back
         site = f"{frame.f_globals['__name__']}.{frame.f_code.co_name}"
         found.setdefault(site, set()).add(text)
         return text
 
-    with patch.object(commands, "join", join):
+    with patch.object(printed_commands, "join", join):
         yield found
 
 

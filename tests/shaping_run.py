@@ -8,10 +8,10 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from surgeon.indexing.origin import Origin
-from surgeon.indexing.scope import Scope
-from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.symbols import evaluate, symbols
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Scope
+from surgeon.shapes.algebra.size_expressions import evaluate, symbols
+from surgeon.shapes.shape_inference import Shapes
 from tests.models import index_of
 
 Sizes = Mapping[str, int]

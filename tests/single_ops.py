@@ -5,9 +5,9 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.precision import Reference
-from surgeon.running.runtime import Session
+from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 
 
 def one_node(op, feeds, *, opset=22, outputs=1, domain="", **attributes):

@@ -1,7 +1,7 @@
 """What a child is asked for: the kinds of layers that TensorRT's parser makes of a model."""
 
 from surgeon.file.model import Model
-from surgeon.tensorrt.served import Parsed
+from surgeon.runtime.tensorrt.parser_tasks import Parsed
 
 
 def layers(source, note):

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.runtime.inputs.input_generator import InputPlan, Values
 
 SIZES = {"b": 4, "s": 6, "t": 6}
 MASKED = """g (float[b, s, t] x, bool[b, s, t] keep, float[b, s, t] bias) => (float[b, s, t] y) <float low = {-1e9}> {

@@ -4,8 +4,8 @@ import pytest
 
 import surgeon
 from surgeon import ExpectationUnmet, Graph, Tensor, rule
-from surgeon.rewriting.result import Report
-from surgeon.telling.misses import told_lines
+from surgeon.display.content.near_misses import told_lines
+from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.testing import parse
 
 THERE = {

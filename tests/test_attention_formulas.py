@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.runtime import Session, SessionError
+from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 
 B, S, P, N, K, H = 2, 5, 3, 4, 2, 16
 KINDS = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}

@@ -19,7 +19,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import surgeon
-from surgeon.upgrading.upgrade import upgrade
+from surgeon.pipeline.upgrading.upgrade import upgrade
 from tests import sampling
 from tests.attention import cases, comparing, inputs, peers, table
 from tests.attention.apart import apart, close

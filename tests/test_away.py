@@ -8,10 +8,11 @@ import pytest
 
 import surgeon
 from surgeon import CheckOptions, UsageError
-from surgeon.running import away, children
-from surgeon.running.away import Away
-from surgeon.running.runtime import SessionError
-from surgeon.running.whole import open_model
+from surgeon.runtime.processes import worker
+from surgeon.runtime.sessions import isolated_session
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.model_session import open_model
+from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -51,11 +52,11 @@ def test_two_are_held_at_once_and_their_children_serve_again() -> None:
     with Away().open(parse(RUNS)) as one, Away().open(parse(RUNS.replace("Neg", "Abs"))) as other:
         assert one.run(feeds)["y"][0] == -1
         assert other.run(feeds)["y"][0] == 1
-    before = set(children.waiting())
+    before = set(worker.waiting())
     with Away().open(parse(RUNS)) as again:
         assert again.run(feeds)["y"][0] == -1
-        assert len(before - set(children.waiting())) == 1
-    assert set(children.waiting()) == before
+        assert len(before - set(worker.waiting())) == 1
+    assert set(worker.waiting()) == before
 
 
 def test_a_model_that_ends_its_process_is_refused_and_this_one_lives() -> None:
@@ -93,15 +94,15 @@ def test_a_time_in_which_nothing_runs_is_refused(seconds: float) -> None:
 def test_a_model_of_one_s_own_process_runs_here() -> None:
     """An implementation that is bound to this process cannot be sent."""
     model = onnx.parser.parse_model(RUNS)
-    assert not away._is_computed_here(model, ())
-    assert away._is_computed_here(model, {("", "Neg")})
-    assert not away._is_computed_here(model, {("", "Abs")})
+    assert not isolated_session._is_computed_here(model, ())
+    assert isolated_session._is_computed_here(model, {("", "Neg")})
+    assert not isolated_session._is_computed_here(model, {("", "Abs")})
 
 
 def test_a_file_that_is_not_there_does_not_load_whatever_is_implemented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether an implementation is bound to this process is asked of the file first."""
-    monkeypatch.setattr(away, "bound", lambda _: {("mine", "own")})
+    monkeypatch.setattr(isolated_session, "bound", lambda _: {("mine", "own")})
     with pytest.raises(SessionError), Away().open(tmp_path / "none.onnx"):
         pass

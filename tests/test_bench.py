@@ -13,12 +13,12 @@ import pytest
 
 import surgeon
 from surgeon import ModelFileError, UsageError
-from surgeon.benching import part
-from surgeon.benching.result import EQUAL, FASTER, SLOWER, Bench, Latency, interval_of, ratio_of
-from surgeon.benching.rounds import MOST_REPEATS, WARM_UP, interleaved
-from surgeon.running.children import Answer
-from surgeon.running.runtime import TimedSession
-from surgeon.telling.numbers import milliseconds_text
+from surgeon.number_text import milliseconds_text
+from surgeon.runtime.processes.worker import Answer
+from surgeon.runtime.sessions.ort_session import TimedSession
+from surgeon.runtime.timing import bench_tasks
+from surgeon.runtime.timing.latency import EQUAL, FASTER, SLOWER, Bench, Latency, interval_of, ratio_of
+from surgeon.runtime.timing.rounds import MOST_REPEATS, WARM_UP, interleaved
 from surgeon.testing import parse
 from tests.command_line import gelus, one_sentence, run, save
 
@@ -244,13 +244,13 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
         lives = True
 
         def run(self, task):
-            value, arrays = getattr(part, task.function.partition(":")[2])(task.argument, lambda _: None)
+            value, arrays = getattr(bench_tasks, task.function.partition(":")[2])(task.argument, lambda _: None)
             return Answer(value, arrays)
 
-    monkeypatch.setattr(part, "TimedSession", Ticking)
-    monkeypatch.setattr(part, "renew", lambda _: None)  # it would end this process
-    monkeypatch.setattr(part, "time", SimpleNamespace(perf_counter=clock, process_time=clock))
-    module = import_module("surgeon.benching.bench")
+    monkeypatch.setattr(bench_tasks, "TimedSession", Ticking)
+    monkeypatch.setattr(bench_tasks, "renew", lambda _: None)  # it would end this process
+    monkeypatch.setattr(bench_tasks, "time", SimpleNamespace(perf_counter=clock, process_time=clock))
+    module = import_module("surgeon.runtime.timing.bench")
     monkeypatch.setattr(module, "taken", Here)
     monkeypatch.setattr(module, "left", lambda _: None)
     square = ", ".join(["0.01"] * 128 * 128)
@@ -302,7 +302,7 @@ def test_the_result_as_json(tmp_path):
 @pytest.mark.parametrize(("factor", "code"), [(2.0, 1), (1.0, 0), (0.5, 0)])
 def test_slower_ends_with_1_where_it_is_asked_for(tmp_path, monkeypatch, factor, code):
     measured = Bench((series("a", *[1.0] * 8), series("b", *[factor] * 8)), {}, 0, "cpu", 1.0)
-    monkeypatch.setattr("surgeon.benching.bench.bench", lambda *_, **__: measured)
+    monkeypatch.setattr("surgeon.runtime.timing.bench.bench", lambda *_, **__: measured)
     path = save(tmp_path, WORK)
     assert run("bench", path, path).exit_code == 0
     result = run("bench", path, path, "--expect-not-slower")
@@ -394,7 +394,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
 
 def test_two_packages_of_one_runtime_are_told(tmp_path, monkeypatch):
     """The one with CUDA was installed, and then overwritten."""
-    monkeypatch.setattr("surgeon.benching.bench.runtimes", lambda: ["onnxruntime", "onnxruntime-gpu"])
+    monkeypatch.setattr("surgeon.runtime.timing.bench.runtimes", lambda: ["onnxruntime", "onnxruntime-gpu"])
     path = save(tmp_path, WORK)
     told = one_sentence(run("bench", path, path, "--ep", "cuda"), 2)
     assert "'cuda' (onnxruntime and onnxruntime-gpu overwrite each other: install one of them anew)" in told

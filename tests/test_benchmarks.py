@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from surgeon.benching.result import Bench, Latency
+from surgeon.runtime.timing.latency import Bench, Latency
 from tests.benchmarks.bars import BARS, PROVED
 from tests.benchmarks.latency import table, verdict
 from tests.benchmarks.measure import Contender, Result, Run, measure, rounds

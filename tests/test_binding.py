@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto, defs
 
 from surgeon.errors import RuleError
+from surgeon.ops.plugins.builtin_plugins import names_plugin
 from surgeon.ops.schemas import Schema, bind, check_node, domains, history, operators, schema
-from surgeon.targets.tensorrt_plugins import names_plugin
 
 X, Y, Z = object(), object(), object()
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto
 
-from surgeon.models.bisect import guilty
-from surgeon.models.model_check import ModelCheck
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.model.bisect import guilty
+from surgeon.proof.model.model_check import ModelCheck
 from tests import sampling
 from tests.test_model_check import body
 

@@ -75,7 +75,7 @@ def test_weights_in_files_are_read(tmp_path):
 
 def test_a_selection_of_thousands_is_refused_at_once(monkeypatch):
     """Before anything of it is compared with anything else."""
-    monkeypatch.setattr("surgeon.capturing._example", None)
+    monkeypatch.setattr("surgeon.authoring.capture._example", None)
     nodes = [onnx.helper.make_node("Relu", [f"t{place}"], [f"t{place + 1}"]) for place in range(3000)]
     ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in ("t0", "t3000")]
     model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]))

@@ -10,12 +10,12 @@ from surgeon.patterns.gelu import gelu, gelu_tanh
 import surgeon
 import surgeon.patterns
 from surgeon import Graph, RuleError, UsageError, require, rewrite
+from surgeon.display.content.rule_manual import manual_lines
+from surgeon.entry_points import points_of
 from surgeon.errors import Refusal
-from surgeon.graph import _packs
-from surgeon.packs import points_of
+from surgeon.ops.builder.graph import _packs
 from surgeon.rules.catalogue import flat, groups, packs, resolve
 from surgeon.rules.rule import Plan
-from surgeon.telling.manual import manual_lines
 from surgeon.testing import parse
 from tests.models import graph, make, ops
 from tests.versions import KERNELS_OF_ALL_RULES
@@ -176,7 +176,7 @@ def test_what_a_neighbour_helps_to_implement_reaches_the_process_that_runs_it(tm
         assert str(rewrite(model, str(tmp_path / "mine.py"))[1].outcome) == "proved"
     finally:
         sys.modules.pop("helper_of_rules", None)
-        surgeon.implementations.withdraw("acme::Twice")
+        surgeon.runtime.implementations.implementation.withdraw("acme::Twice")
 
 
 @pytest.mark.parametrize(

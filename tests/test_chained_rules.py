@@ -5,7 +5,7 @@ from surgeon.patterns.bias_gelu import bias_gelu
 from surgeon.patterns.gelu import gelu
 
 from surgeon import RewriteError, RuleError, require
-from surgeon.validity.structure import check_structure
+from surgeon.ir.verify_rewrite import check_structure
 from tests.models import graph, make, ops, opset, run
 from tests.test_splice import tanh_to_sin, transposes
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from surgeon.errors import UsageError
-from surgeon.models.model_check import require_options
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.model.model_check import require_options
 from tests.models import check_model
 from tests.test_model_check import body
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from surgeon import ModelFileError, UsageError
-from surgeon.running import children
-from surgeon.running.child import KEPT
-from surgeon.running.children import Answer, Failure, Task
-from surgeon.running.crew import run, spare
+from surgeon.runtime.processes import worker
+from surgeon.runtime.processes.worker import Answer, Failure, Task
+from surgeon.runtime.processes.worker_main import KEPT
+from surgeon.runtime.processes.worker_pool import run, spare
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 600  # seconds until a process that is to end must have: no test judges by how soon it does
@@ -79,7 +79,7 @@ def test_several_work_at_once(tmp_path):
 def test_a_child_is_kept():
     pids = [run([task("sleep", 0)], 1)[0].value["pid"] for _ in range(3)]
     assert len(set(pids)) == 1
-    assert pids[0] in children.waiting()
+    assert pids[0] in worker.waiting()
 
 
 def test_too_much_processor_time_ends_the_child():
@@ -102,7 +102,7 @@ def test_too_long_by_the_clock_ends_the_child():
 
 
 def test_too_much_memory_is_no_end(monkeypatch):
-    monkeypatch.setattr(children, "memory_limit", lambda share: 1 << 29)
+    monkeypatch.setattr(worker, "memory_limit", lambda share: 1 << 29)
     (first,) = run([task("sleep", 0)], 1)
     result, after = run([task("hog", "here"), task("sleep", 0)], 1)
     assert result == Failure("memory", noted={"at": "here"})
@@ -141,13 +141,13 @@ def test_the_public_names_are_there_for_who_asks():
 
 PROGRAM = """
     import os, signal
-    from surgeon.running.copies import allow_copies
+    from surgeon.runtime.processes.fork import allow_copies
     allow_copies()
     import json, sys, tempfile
     import numpy as np
-    from surgeon.running import children
-    from surgeon.running.children import Answer, Task
-    from surgeon.running.crew import run, spare
+    from surgeon.runtime.processes import worker as children
+    from surgeon.runtime.processes.worker import Answer, Task
+    from surgeon.runtime.processes.worker_pool import run, spare
 
     def ask(name, argument=None, seconds=60.0):
         (result,) = run([Task(f"tests.child_tasks:{name}", argument, seconds)], 1)
@@ -203,9 +203,9 @@ def test_a_copy_does_what_a_child_does():
 @copied
 def test_copies_are_of_programs_alone():
     """Whoever imports surgeon may have threads, and holds what no copy of it is to hold."""
-    before = children.waiting()
+    before = worker.waiting()
     spare(4)
-    assert children.waiting() == before
+    assert worker.waiting() == before
 
 
 @copied
@@ -244,8 +244,8 @@ def script(text, *arguments, **options):
 BUSY = """
     import signal, sys, threading
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    from surgeon.running.children import Task, start, waiting
-    from surgeon.running.crew import run
+    from surgeon.runtime.processes.worker import Task, start, waiting
+    from surgeon.runtime.processes.worker_pool import run
     (first,) = run([Task("tests.child_tasks:sleep", 0, 60.0)], 1)
     print(first.value["pid"], flush=True)
     {}
@@ -309,7 +309,7 @@ def test_a_fork_has_children_of_its_own():
 KEEPING = """
 import sys
 from pathlib import Path
-from surgeon.running.child import let_go
+from surgeon.runtime.processes.worker_main import let_go
 
 def held():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

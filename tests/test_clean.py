@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from surgeon.console.clean import LONGEST, clean
-from surgeon.console.console import console_for
+from surgeon.display.terminal.console import console_for
+from surgeon.display.terminal.sanitise import LONGEST, clean
 
 
 @given(st.text(st.characters(blacklist_categories=())))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import surgeon
+from surgeon.display.content.rule_manual import targets_text
 from surgeon.rules.catalogue import resolve
-from surgeon.running.kernels import shipped_version
-from surgeon.telling.manual import targets_text
+from surgeon.runtime.provider_support import shipped_version
 from surgeon.versions import versions
 from tests.command_line import gelus, one_sentence, ops, rule_file, run, with_data_file
 
@@ -341,12 +341,12 @@ def test_help_and_a_rewrite_load_only_what_they_need(tmp_path: Path) -> None:
     unwanted = {"onnxruntime", "torch", "rich", "hypothesis"}
     if versions()["onnxruntime"] != shipped_version():
         unwanted.remove("onnxruntime")
-    code = "import sys; from surgeon.console.cli import main; main({}, standalone_mode=False); print(*sys.modules)"
+    code = "import sys; from surgeon.cli.app import main; main({}, standalone_mode=False); print(*sys.modules)"
     arguments = ["rewrite", str(gelus(tmp_path)), str(tmp_path / "o.onnx"), "-r", "gelu", "--check", "none", "-q"]
     for given in (["rules", "--help"], arguments):
         command = [sys.executable, "-c", code.format(given)]
         loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        assert "surgeon.console.cli" in loaded
+        assert "surgeon.cli.app" in loaded
         assert not unwanted.intersection(loaded)
 
 

@@ -155,7 +155,7 @@ def test_what_slips_through_still_ends_in_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(import_module("surgeon.rewriting.rewrite"), "rewrite", fail)
+    monkeypatch.setattr(import_module("surgeon.pipeline.rewriting.rewrite"), "rewrite", fail)
     result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "-r", "gelu")
     assert result.exit_code == code
     assert result.stderr.startswith(words)
@@ -255,7 +255,7 @@ def wait(self, *rest):
     os.kill(os.getpid(), int(os.environ["NUMBER"]))
     time.sleep(float(os.environ["SECONDS"]))
 
-from surgeon.file.atomic import AtomicFile
+from surgeon.file.io.atomic_file import AtomicFile
 AtomicFile.commit = wait
 """
 
@@ -336,7 +336,7 @@ def test_a_report_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("surgeon.file.atomic.write_all", full)
+    monkeypatch.setattr("surgeon.file.io.atomic_file.write_all", full)
     result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", report, "--dry-run", "-q")
     assert one_sentence(result, 2) == f"Error: The report {report} cannot be written: No space left on device."
     assert report.read_bytes() == older
@@ -371,7 +371,7 @@ def test_a_defect_is_one_sentence_and_a_code_of_its_own(tmp_path, monkeypatch):
     def broken(*_: object) -> None:
         raise ValueError("not even\nwrong \x1b[2J")
 
-    monkeypatch.setattr("surgeon.rewriting.rewrite.indexed", broken)
+    monkeypatch.setattr("surgeon.pipeline.rewriting.rewrite.indexed", broken)
     source = gelus(tmp_path, count=1)
     found = run("rewrite", source, tmp_path / "out.onnx", "--rules", "gelu")
     assert found.exit_code == 4

@@ -1,4 +1,4 @@
-"""Two files held against each other: surgeon.comparing and `surgeon compare`."""
+"""Two files held against each other: surgeon.proof.compare and `surgeon compare`."""
 
 import json
 import subprocess
@@ -12,11 +12,11 @@ import pytest
 from click.testing import Result
 from onnx import ModelProto, numpy_helper
 
-from surgeon.comparing import compare
-from surgeon.console.compare_command import compare as command
-from surgeon.console.guard import Commands
+from surgeon.cli.commands.compare import compare as command
+from surgeon.cli.options import Commands
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.compare import compare
 from tests.command_line import one_sentence, runner
 from tests.command_line import run as typed
 from tests.test_model_check import ERF, FUSED, TANH, body, gelu, read
@@ -301,7 +301,8 @@ def test_the_help_names_the_exit_codes() -> None:
 
 def test_importing_it_is_light() -> None:
     """The library function loads what it runs with when it runs."""
-    code = "import sys, surgeon.comparing; print({'onnxruntime', 'surgeon.models.model_check'} & set(sys.modules))"
+    heavy = "{'onnxruntime', 'surgeon.proof.model.model_check'}"
+    code = f"import sys, surgeon.proof.compare; print({heavy} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
 

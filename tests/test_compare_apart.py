@@ -6,12 +6,12 @@ import onnx
 import pytest
 
 import surgeon
+from surgeon.analysis.decisions.joint_inputs import joins_exactly
+from surgeon.analysis.decisions.thresholds import scopes_of
 from surgeon.edits import Insert
-from surgeon.inputs.decisions import scopes_of
-from surgeon.inputs.joins import joins_exactly
-from surgeon.models.apart import BEYOND_ORIGINAL
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.model.edge_case_inputs import BEYOND_ORIGINAL
 from surgeon.testing import parse
-from surgeon.verdicts.result import Outcome
 from tests.command_line import run
 
 FLOATS = "(float[n, 8] x) => (float[n, 8] y)"

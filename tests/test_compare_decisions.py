@@ -10,14 +10,14 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon import CheckFailed, Graph, Tensor
+from surgeon.analysis.decisions.thresholds import boundaries_of, edges_of, scopes_of
 from surgeon.edits import Edit, ModelDraft
 from surgeon.file.model import Model
-from surgeon.inputs.decisions import boundaries_of, edges_of, scopes_of
-from surgeon.models import trials
-from surgeon.models.meeting import LOOKED_UP, MET, Meeting
-from surgeon.models.model_check import ModelCheck
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.model import original_runs
+from surgeon.proof.model.distinguishing_inputs import LOOKED_UP, MET, Meeting
+from surgeon.proof.model.model_check import ModelCheck
 from surgeon.testing import parse
-from surgeon.verdicts.result import Outcome
 
 
 def model(head: str, weights: str, body: str) -> onnx.ModelProto:
@@ -256,7 +256,7 @@ def test_rows_that_were_not_looked_up_are_told(monkeypatch: pytest.MonkeyPatch) 
     told = "Tables differ, and not all of their rows were looked up: 't'; give inputs of your own (--inputs)."
     found = surgeon.compare(table(ids=fixed), table(other=4321, ids=fixed))
     assert (found.outcome, found.reason) == (Outcome.UNPROVED, told)
-    monkeypatch.setattr(trials, "_MOST_HELD", 1 << 10)
+    monkeypatch.setattr(original_runs, "_MOST_HELD", 1 << 10)
     assert surgeon.compare(table(), table(other=4321)).reason == told
 
 

@@ -10,10 +10,10 @@ from onnx import ModelProto, numpy_helper
 
 import surgeon
 from surgeon.errors import UsageError
-from surgeon.inputs.user_inputs import read_inputs
-from surgeon.models.model_check import ModelCheck
-from surgeon.models.options import CheckOptions
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.model.model_check import ModelCheck
+from surgeon.runtime.inputs.user_inputs import read_inputs
 from tests.models import check_model
 from tests.test_model_check import body, read
 

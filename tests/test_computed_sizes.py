@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 
 import surgeon
-from surgeon.shapes.indexed import shapes_of
-from surgeon.shapes.symbols import evaluate
+from surgeon.shapes.algebra.size_expressions import evaluate
+from surgeon.shapes.index_shapes import shapes_of
 from surgeon.testing import parse
 from tests.models import index_of
 

@@ -8,9 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 import surgeon.testing
-from surgeon.indexing.constants import castable_types
-from surgeon.shapes.indexed import shapes_of
-from surgeon.shapes.symbols import symbol
+from surgeon.ir.constants import castable_types
+from surgeon.shapes.algebra.size_expressions import symbol
+from surgeon.shapes.index_shapes import shapes_of
 from tests.models import graph, index_of, opset
 
 

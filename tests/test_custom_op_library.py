@@ -12,7 +12,7 @@ import pytest
 
 import surgeon
 from surgeon import CheckOptions, UsageError
-from surgeon.implementations import load
+from surgeon.runtime.implementations.implementation import load
 from surgeon.testing import parse
 from tests import sampling
 

@@ -151,8 +151,9 @@ def test_libraries_are_registered_with_every_session(tmp_path, monkeypatch, comm
         return session(model, settings, **rest)
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
-    monkeypatch.setattr("surgeon.sites.site_check.stays", lambda _: True)  # in this process, where it can be watched
-    monkeypatch.setattr("surgeon.running.away._is_computed_here", lambda *_: True)
+    # In this process, where it can be watched.
+    monkeypatch.setattr("surgeon.proof.site.site_prover.stays", lambda _: True)
+    monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
     onnx.save(parse(ROUNDED), tmp_path / "in.onnx")
     (tmp_path / "r.py").write_text(
         "import surgeon\n@surgeon.rule(patterns=[lambda g, x, z: g.round(g.add(x, z))])\n"

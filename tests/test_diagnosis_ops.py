@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.running.runtime import Session
+from surgeon.runtime.sessions.ort_session import Session
 from surgeon.testing import parse
 from tests.onnx_cases import onnx_cases
 from tests.test_custom_op_library import build

@@ -6,9 +6,9 @@ import onnx_graphsurgeon as gs
 import pytest
 
 import surgeon
-from surgeon.diagnosis.dtypes import CONVERTIBLE
 from surgeon.precision.convert import PAIRS
-from surgeon.running.runtime import Session
+from surgeon.runtime.sessions.ort_session import Session
+from surgeon.targets.lint.dtype_conflicts import CONVERTIBLE
 from surgeon.testing import parse
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from onnx import helper, numpy_helper
 
 import surgeon
-from surgeon.differing.aligning import aligned
+from surgeon.display.diff.sequence_alignment import aligned
 from surgeon.testing import parse
 from tests import sampling
 from tests.command_line import ROOT, one_sentence, run

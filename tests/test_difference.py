@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from onnx import helper
 
-from surgeon.file.difference import difference
-from surgeon.file.editable import Editable
+from surgeon.file.editable_model import Editable
+from surgeon.file.minimal_patch import difference
 from surgeon.file.model import Model
 from tests import sampling
 from tests.model_samples import everywhere

@@ -11,9 +11,9 @@ import onnx_graphsurgeon as gs
 import pytest
 
 import surgeon
-from surgeon.drawing.content import Box, Diagram
-from surgeon.drawing.layout import GAP, arrange
-from surgeon.drawing.picture import paint
+from surgeon.display.pictures.diagram import Box, Diagram
+from surgeon.display.pictures.graph_layout import GAP, arrange
+from surgeon.display.pictures.svg import paint
 from surgeon.errors import UsageError
 from surgeon.testing import parse
 from tests.command_line import run

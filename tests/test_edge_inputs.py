@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from surgeon.inputs.inputs import InputPlan, Values
-from surgeon.inputs.requirements import EDGES
+from surgeon.runtime.inputs.input_generator import InputPlan, Values
+from surgeon.runtime.inputs.input_spec import EDGES
 from tests.test_inputs import TABLE, read
 
 pytestmark = pytest.mark.filterwarnings("error")

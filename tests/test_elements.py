@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.shapes.choices import Choice
-from surgeon.shapes.elements import Elements
-from surgeon.shapes.symbols import evaluate
+from surgeon.shapes.algebra.size_expressions import evaluate
+from surgeon.shapes.values.affine_mask import Choice
+from surgeon.shapes.values.symbolic_elements import Elements
 from surgeon.testing import parse
 from tests import exports, sampling
 from tests.shaping_run import feeds, free_sizes, run_all, shapes_of

@@ -7,14 +7,14 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.running.children import Child, Task
-from surgeon.running.held import Run
-from surgeon.running.runtime import SessionError
-from surgeon.telling.bench import bench_lines
-from surgeon.tensorrt import driver, library, running
-from surgeon.tensorrt.driver import GpuDriver, NoGpu
-from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.served import Source
+from surgeon.display.content.bench import bench_lines
+from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.runtime.sessions.session_tasks import Run
+from surgeon.runtime.tensorrt import cuda_driver, isolated_engine, library
+from surgeon.runtime.tensorrt.cuda_driver import GpuDriver, NoGpu
+from surgeon.runtime.tensorrt.library import installed
+from surgeon.runtime.tensorrt.parser_tasks import Source
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -45,7 +45,7 @@ def files(tmp_path):
 @pytest.fixture
 def fake_gpu(monkeypatch):
     """Children run models by `tests.fake_gpu`."""
-    monkeypatch.setattr(running, "MODULE", "tests.fake_gpu")
+    monkeypatch.setattr(isolated_engine, "MODULE", "tests.fake_gpu")
 
 
 @needs_parser
@@ -61,7 +61,7 @@ def test_without_a_gpu_one_sentence_says_so(files, command):
 
 def test_without_tensorrt_one_sentence_says_so(files, monkeypatch):
     nothing = library.Library("tensorrt-rtx", "TensorRT-RTX", ("no_module_of_this_name",), ())
-    monkeypatch.setattr(running, "LIBRARIES", (nothing,))
+    monkeypatch.setattr(isolated_engine, "LIBRARIES", (nothing,))
     done = run("compare", *files, "--with", "tensorrt")
     sentence = 'Error: TensorRT is not installed: pip install "onnx-surgeon[tensorrt]".\n'
     assert (done.exit_code, done.output) == (2, sentence)
@@ -72,11 +72,11 @@ def test_what_the_driver_says_is_told(monkeypatch):
         def __getattr__(self, name):
             return lambda *arguments: 0 if name == "cuGetErrorName" else 100
 
-    monkeypatch.setattr(driver, "_opened", Library)
+    monkeypatch.setattr(cuda_driver, "_opened", Library)
     with pytest.raises(NoGpu, match="NVIDIA's driver says error 100 of cuInit"):
         GpuDriver()
     monkeypatch.undo()
-    monkeypatch.setattr(driver, "NAMES", ("no_library_of_this_name.so",))
+    monkeypatch.setattr(cuda_driver, "NAMES", ("no_library_of_this_name.so",))
     with pytest.raises(NoGpu, match=r"not installed \(no_library_of_this_name.so is not there\)"):
         GpuDriver()
 
@@ -122,7 +122,7 @@ def test_what_goes_wrong_on_the_gpu_is_told(fault, files, monkeypatch):
         answer = child.run(Task("tests.fake_gpu:hold", opening, 60.0)).value
         assert answer["name"] == "TensorRT"
         feeds = {"x": np.float32([[1, -2, 3]])}
-        result = child.run(Task("surgeon.running.held:run", Run(feeds, ("y",)), 60.0))
+        result = child.run(Task("surgeon.runtime.sessions.session_tasks:run", Run(feeds, ("y",)), 60.0))
         if fault == "answer":
             np.testing.assert_array_equal(result.arrays[0], np.maximum(feeds["x"] @ WEIGHT, 0) + 1)
         else:
@@ -155,7 +155,7 @@ def test_options_that_do_not_go_with_an_engine(files, fake_gpu):
 
 @needs_parser
 def test_engines_are_timed_in_rounds(files, fake_gpu, monkeypatch):
-    monkeypatch.setattr("surgeon.benching.bench.MODULE", "tests.fake_gpu_bench")
+    monkeypatch.setattr("surgeon.runtime.timing.bench.MODULE", "tests.fake_gpu_bench")
     found = surgeon.bench(*files, runtime="tensorrt", rounds=4, loads=1, seconds=0.0)
     told = json.loads(json.dumps(found.to_dict()))
     assert (told["runtime"], told["ep"], len(told["ratios"]), told["rounds"]) == ("TensorRT-RTX", None, 1, 4)
@@ -167,4 +167,4 @@ def test_a_session_that_is_refused_is_an_error():
     if LIBRARY is None or has_gpu():
         pytest.skip("it wants a machine with TensorRT and without a GPU")
     with pytest.raises(SessionError, match="There is no GPU to run TensorRT on"):
-        running.Engines(LIBRARY).open(net())
+        isolated_engine.Engines(LIBRARY).open(net())

@@ -4,9 +4,9 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, rule
-from surgeon.matching.pattern import Found, Search
-from surgeon.matching.state import Several
-from surgeon.telling.rewrites import proof_words
+from surgeon.display.content.rewrite import proof_words
+from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.pattern import Found, Search
 from surgeon.testing import parse
 
 BY_NODES = "a comparison of nodes"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from surgeon.running.erf import erf
+from surgeon.runtime.kernels.erf import erf
 
 RANDOM = np.random.default_rng(0)
 EDGES = (0.0, -0.0, np.inf, -np.inf, np.nan, 0.84375, 1.25, 1 / 0.35, 6.0, 5e-324, 1e308)

@@ -11,9 +11,9 @@ import onnx
 import onnx.parser
 import pytest
 
-from surgeon.running import oracles
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.runtime import SessionError
+from surgeon.runtime.sessions import oracle
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 from tests.oracle_models import X, answer, model
 from tests.single_ops import by_formula, by_onnx
 
@@ -63,7 +63,7 @@ def test_an_attribute_that_onnx_takes_for_an_error_of_its_own():
     """A cast to no type: what onnx raises is none of its own errors."""
     mini = model("(float16[n] x) => (float[n] y) { y = Cast<to = 0>(x) }")
     with pytest.raises(SessionError, match="Invalid tensor data type 0"):
-        oracles._require_types(mini)
+        oracle._require_types(mini)
 
 
 def test_an_evaluator_that_is_left_is_gone():
@@ -128,7 +128,7 @@ def test_a_region_of_arithmetic_loads_no_other_operators():
     code = """
 import sys
 import numpy as np
-from surgeon.running.evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 from tests.oracle_models import model
 mini = model("(float[n] x) => (float[n] y) { e = Erf(x)  a = Add(e, x)  m = Mul(a, x)  y = Div(m, a) }")
 with Evaluator(mini) as evaluator:

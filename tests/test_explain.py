@@ -11,11 +11,11 @@ from surgeon.patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation
 from surgeon.patterns.gemm import gemm
 
 from surgeon import Graph, Rule, Tensor, require, rewrite
-from surgeon.explaining.explain import Explanation, explain, explanations
-from surgeon.matching.pattern import Output, walk
-from surgeon.matching.recording import trace
-from surgeon.misses.findings import Mismatch, pattern_line
-from surgeon.telling.explanations import explained
+from surgeon.diagnostics.explanation import Explanation, explain, explanations
+from surgeon.display.content.explanation import explained
+from surgeon.rules.matching.pattern import Output, walk
+from surgeon.rules.mismatches.mismatch import Mismatch, pattern_line
+from surgeon.rules.tracing.tracer import trace
 from tests.command_line import run
 from tests.models import graph, make, opset
 

@@ -11,8 +11,8 @@ import pytest
 from surgeon.patterns.gelu import gelu
 
 from surgeon import Graph, Tensor, explain, rewrite
-from surgeon.console.explain_command import explain as command
-from surgeon.misses.findings import Mismatch, RuleEdit
+from surgeon.cli.commands.explain import explain as command
+from surgeon.rules.mismatches.mismatch import Mismatch, RuleEdit
 from tests.command_line import runner
 from tests.models import graph, make, opset
 

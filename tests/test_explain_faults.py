@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from surgeon.patterns.gelu import gelu
 
 from surgeon import rewrite
-from surgeon.explaining.explain import explain
+from surgeon.diagnostics.explanation import explain
 from tests.models import graph, opset
 from tests.test_explain import CONSTANTS, GELU
 

@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.explaining.explain import NAMED, Explanation, explanations
-from surgeon.misses.findings import Mismatch
-from surgeon.telling.explanations import TOLD_WHOLE, explained
+from surgeon.diagnostics.explanation import NAMED, Explanation, explanations
+from surgeon.display.content.explanation import TOLD_WHOLE, explained
+from surgeon.rules.mismatches.mismatch import Mismatch
 from tests.command_line import run
 from tests.models import graph, opset
 

@@ -11,9 +11,9 @@ from onnx import numpy_helper
 from surgeon.patterns.gelu import gelu, gelu_tanh
 
 from surgeon import Graph, Tensor, UsageError, rewrite, rule
-from surgeon.console.explain_command import explain as command
+from surgeon.cli.commands.explain import explain as command
+from surgeon.diagnostics.explanation import explain, explanations
 from surgeon.errors import ModelFileError, RuleError, SurgeonError
-from surgeon.explaining.explain import explain, explanations
 from surgeon.testing import parse
 from tests.command_line import CONSTANTS, gelus, one_sentence, runner, save
 from tests.command_line import run as program

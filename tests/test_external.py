@@ -13,10 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.file import copying
+from surgeon.file.io import file_copy
 from surgeon.file.model import Model
-from surgeon.file.sameness import Contents
 from surgeon.file.save import save
+from surgeon.file.tensors.content_equality import Contents
 from tests.command_line import one_sentence, run, with_data_file
 from tests.model_samples import GRAPH, WEIGHTS, everywhere, external, files_in, open_files, renamed
 from tests.versions import ONNX_LOADS_WITH_CARE
@@ -367,23 +367,23 @@ def test_a_data_file_is_never_the_target(tmp_path: Path) -> None:
 def test_holes_stay_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sparse file of 8 GB takes no room when it is copied, and only what is no hole is copied and compared."""
     copied, read = [], []
-    copy_span, read_at = copying.copy_span, copying.read_at
-    monkeypatch.setattr(copying, "copy_span", lambda *args: (copied.append(args[2]), copy_span(*args)))
-    monkeypatch.setattr(copying, "read_at", lambda *args: (read.append(args[2]), read_at(*args))[1])
+    copy_span, read_at = file_copy.copy_span, file_copy.read_at
+    monkeypatch.setattr(file_copy, "copy_span", lambda *args: (copied.append(args[2]), copy_span(*args)))
+    monkeypatch.setattr(file_copy, "read_at", lambda *args: (read.append(args[2]), read_at(*args))[1])
     with open(tmp_path / "a", "wb") as file:
         file.truncate(8 << 30)
         file.seek(4 << 30)
         file.write(b"data")
-    source, target = copying.open_read(tmp_path / "a"), os.open(tmp_path / "b", os.O_RDWR | os.O_CREAT)
-    copying.copy_file(source, target)
+    source, target = file_copy.open_read(tmp_path / "a"), os.open(tmp_path / "b", os.O_RDWR | os.O_CREAT)
+    file_copy.copy_file(source, target)
     os.close(source)
-    assert copying.same_content(tmp_path / "a", tmp_path / "b")
+    assert file_copy.same_content(tmp_path / "a", tmp_path / "b")
     if os.stat(tmp_path / "a").st_blocks < 1000:  # a file system that has holes
         assert os.stat(tmp_path / "b").st_blocks < 1000
         assert max(sum(copied), sum(read)) < 100 << 20
     os.pwrite(target, b"x", 7 << 30)
     os.close(target)
-    assert not copying.same_content(tmp_path / "a", tmp_path / "b")
+    assert not file_copy.same_content(tmp_path / "a", tmp_path / "b")
 
 
 def test_reflinks_are_tried_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,8 +393,8 @@ def test_reflinks_are_tried_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "fcntl", shares)
     monkeypatch.setattr(sys, "platform", "linux")
     (tmp_path / "a").write_bytes(b"data")
-    source, target = copying.open_read(tmp_path / "a"), os.open(tmp_path / "b", os.O_RDWR | os.O_CREAT)
-    copying.copy_file(source, target)
+    source, target = file_copy.open_read(tmp_path / "a"), os.open(tmp_path / "b", os.O_RDWR | os.O_CREAT)
+    file_copy.copy_file(source, target)
     assert (asked, os.fstat(target).st_size) == ([0x40049409], 0)
     os.close(source)
     os.close(target)

@@ -5,10 +5,10 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.inputs.fitted import FittedSizes, all_sets
-from surgeon.inputs.inputs import InputPlan
-from surgeon.models.inner_values import find_inner
-from surgeon.running.runtime import Session, SessionError
+from surgeon.proof.model.inner_tensors import find_inner
+from surgeon.runtime.inputs.consistent_sizes import FittedSizes, all_sets
+from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.runtime.sessions.ort_session import Session, SessionError
 from surgeon.testing import parse
 from tests import sampling
 from tests.attention.cases import table

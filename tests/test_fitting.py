@@ -6,10 +6,10 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, rule
-from surgeon.inputs.fitting import Fitting
-from surgeon.inputs.wishes import Wish, wishes
-from surgeon.shapes.symbols import symbol
-from surgeon.sites import site_check
+from surgeon.proof.site import site_prover
+from surgeon.shapes.algebra.size_expressions import symbol
+from surgeon.shapes.constraints.constraint_solver import Fitting
+from surgeon.shapes.constraints.size_constraints import Wish, wishes
 from surgeon.testing import parse
 from tests.models import make
 
@@ -31,8 +31,8 @@ def masked_wrongly(g: Graph, m: Tensor, x: Tensor) -> Tensor:
 def cut_of(text, found, monkeypatch):
     """The report of a rule on a model of one site, and what was cut out for its proof."""
     cuts = []
-    prepared = site_check.prepared
-    monkeypatch.setattr(site_check, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
+    prepared = site_prover.prepared
+    monkeypatch.setattr(site_prover, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
     _, report = surgeon.rewrite(parse(HEADER + text), found, keep_going=True)
     assert cuts
     return report, cuts[0]

@@ -20,7 +20,7 @@ from surgeon.patterns.gelu import exact
 def mine(g, x):
     return g.ms_gelu(x)
 """
-CONSOLE = "import sys; from surgeon.console.cli import main; sys.exit(main())"  # what pip writes into bin/surgeon
+CONSOLE = "import sys; from surgeon.cli.app import main; sys.exit(main())"  # what pip writes into bin/surgeon
 # Python puts the script's own folder first, not the working directory.
 WAYS = {"module": ["-m", "surgeon"], "script": ["SCRIPT"]}
 PLACES = {"checkout": False, "wheel": True}
@@ -126,7 +126,7 @@ def test_a_working_directory_that_is_gone(tmp_path):
 def test_rules_in_a_wheel_are_named_by_their_lines_too(tmp_path, wheel):
     """There they lie in surgeon's own folder, whose lines no message names."""
     code = (
-        "from surgeon.matching.recording import trace\n"
+        "from surgeon.rules.tracing.tracer import trace\n"
         "from surgeon.patterns.gelu import exact\n"
         "print(trace(exact)[0].outputs[0].operation.where)"
     )

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
 from tests.mutation.planting import PLANTED, Planted, outcome, plant_text
 
 LOOK = "(float[16, 4] t, float[n] i) => (float[n, 4] y) "

@@ -5,11 +5,11 @@ from contextlib import suppress
 import numpy as np
 import onnx
 
-from surgeon.models.loads import Load
-from surgeon.shapes.symbols import symbol
-from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
-from surgeon.sites.setting import Setting
-from surgeon.sites.sizes import Sizes
+from surgeon.proof.cases.dim_assignment import Setting
+from surgeon.proof.cases.size_strategies import Sizes
+from surgeon.proof.node_cost import Load
+from surgeon.proof.proof_case import Experiment, Input, MiniModels, ProofOptions
+from surgeon.shapes.algebra.size_expressions import symbol
 
 EMPTY = MiniModels(onnx.ModelProto(), onnx.ModelProto(), {})
 

@@ -9,8 +9,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import surgeon
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.grid_sampling import grid_sample
+from surgeon.runtime.kernels.vision.grid_sample import grid_sample
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 from surgeon.testing import parse
 
 OLD = {"linear": "bilinear", "cubic": "bicubic"}

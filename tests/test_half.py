@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network, _Flow
+from surgeon.precision.planning.min_cut import ALWAYS, SINK, SOURCE, Network, _Flow
 from tests.command_line import files_in
 from tests.half_models import converted, kept, model, ops
 from tests.onnx_cases import onnx_cases

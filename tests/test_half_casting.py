@@ -6,10 +6,10 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 import surgeon
-from surgeon.file.recasting import Recast
-from surgeon.running import casting
-from surgeon.running.casting import Casting, halving
-from surgeon.running.runtime import Session, SessionError
+from surgeon.file.tensors.casting import Recast
+from surgeon.runtime.sessions import float16_cast
+from surgeon.runtime.sessions.float16_cast import Casting, halving
+from surgeon.runtime.sessions.ort_session import Session, SessionError
 from tests.half_models import model
 
 ODD = np.array([0.0, -0.0, 1e-8, 2.0**-25, 3 * 2.0**-25, 65519.9, 65520.0, -1e30, np.inf, np.nan], np.float32)
@@ -18,7 +18,7 @@ ODD = np.array([0.0, -0.0, 1e-8, 2.0**-25, 3 * 2.0**-25, 65519.9, 65520.0, -1e30
 @pytest.fixture(autouse=True)
 def from_the_first_on(monkeypatch):
     """No large arrays are needed."""
-    monkeypatch.setattr(casting, "LEAST", 4)
+    monkeypatch.setattr(float16_cast, "LEAST", 4)
 
 
 def cast(one, array):
@@ -42,7 +42,7 @@ def test_it_rounds_as_numpy_does():
 
 
 def test_few_elements_do_not_load_it(monkeypatch):
-    monkeypatch.setattr(casting, "LEAST", 30)
+    monkeypatch.setattr(float16_cast, "LEAST", 30)
     one = Casting()
     assert [cast(one, ODD) is None for _ in range(4)] == [True, True, False, False]
 
@@ -65,7 +65,7 @@ def test_numpy_does_it_where_onnx_runtime_does_not(fault, monkeypatch):
             super().fill(source, array, name, made)
             made[...] = np.nextafter(made, np.float16(0))
 
-    monkeypatch.setattr(casting, "Session", Odd)
+    monkeypatch.setattr(float16_cast, "Session", Odd)
     one = Casting()
     assert cast(one, ODD) is None
     np.testing.assert_array_equal(Recast("w", TensorProto.FLOAT, TensorProto.FLOAT16, by=one).array(ODD), halved(ODD))

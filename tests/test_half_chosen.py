@@ -5,9 +5,9 @@ import pytest
 from onnx import numpy_helper
 
 import surgeon
-from surgeon.precision.choices import Retyping
-from surgeon.precision.chosen import choices
-from surgeon.precision.trying import Trying
+from surgeon.precision.measuring.baseline_runs import Trying
+from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.segments.selected_rows import choices
 from tests.half_models import converted, model, ops
 
 SCORES = "h = MatMul(x, w) r = Relu(h) c = MatMul(r, u) s = ReduceMax<keepdims = 0>(c, last)"

@@ -9,7 +9,7 @@ import pytest
 
 import surgeon
 from surgeon.errors import CheckFailed, UsageError
-from surgeon.file import beside
+from surgeon.file import temporary_model
 from surgeon.precision import convert as converting
 from tests.command_line import files_in, run
 from tests.half_models import model, planted
@@ -56,7 +56,7 @@ def test_rules_run_first_where_nothing_may_be_written_beside_the_source(tmp_path
     asked = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: asked(path, mode) and str(path) != str(home))
     folders = []
-    between = beside.path_between
+    between = temporary_model.path_between
     monkeypatch.setattr(converting, "path_between", lambda *given: folders.append(given[0]) or between(*given))
     _, report = surgeon.convert(home / "in.onnx", output=out / "half.onnx", rules="gelu", keep=())
     assert [folder.parent for folder in folders] == [out]
@@ -81,7 +81,7 @@ def test_a_model_that_answers_at_random_is_unproved():
 
 def test_why_onnx_runtime_refuses_a_converted_model_is_told(monkeypatch):
     """Also where keeping more was tried: it cannot load a function of its own in bfloat16."""
-    monkeypatch.setattr("surgeon.precision.choices.UNTAKEN_BY_BODIES", {})
+    monkeypatch.setattr("surgeon.precision.planning.node_dtypes.UNTAKEN_BY_BODIES", {})
     case = next(case for case in onnx_cases() if case.name == "test_sce_mean_weight_ii")
     with pytest.raises(CheckFailed, match="The converted model does not load: .*NegativeLogLikelihoodLoss"):
         surgeon.convert(case.model, "bfloat16", max_error=0.1)

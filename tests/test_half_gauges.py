@@ -5,8 +5,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from surgeon.precision import gauging
-from surgeon.precision.gauging import MAIN
+from surgeon.precision.measuring import range_instrumentation
+from surgeon.precision.measuring.range_instrumentation import MAIN
 from tests.half_models import model
 
 SIZES = (2, 3, 4, 5)
@@ -14,7 +14,7 @@ SIZES = (2, 3, 4, 5)
 
 def told(made, feeds, low=-1e4):
     """What the gauges of y tell, and how many of them go slice by slice."""
-    with gauging.gauging(made, [(MAIN, "y")], low) as (shown, gauged):
+    with range_instrumentation.gauging(made, [(MAIN, "y")], low) as (shown, gauged):
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
@@ -37,7 +37,7 @@ def test_slices_tell_what_the_whole_does(monkeypatch, opset, dtype, at_once):
     whole, scans = told(made, feeds)
     assert (scans, whole.shape) == (0, SIZES)
     assert (whole.most, whole.above < 10) == (np.float32(feeds["x"][0, 1, 1, 1]), True)
-    monkeypatch.setattr(gauging, "_AT_ONCE", at_once)
+    monkeypatch.setattr(range_instrumentation, "_AT_ONCE", at_once)
     sliced, scans = told(made, feeds)
     assert (scans, sliced.shape) == (1, SIZES)
     assert (sliced.most, sliced.above, sliced.least) == (whole.most, whole.above, whole.least)
@@ -45,7 +45,7 @@ def test_slices_tell_what_the_whole_does(monkeypatch, opset, dtype, at_once):
 
 
 def test_a_tensor_of_free_sizes_is_told_whole(monkeypatch):
-    monkeypatch.setattr(gauging, "_AT_ONCE", 1)
+    monkeypatch.setattr(range_instrumentation, "_AT_ONCE", 1)
     made = model("y = Neg(x)", "(float[N, 3] x) => (float[N, 3] y)")
     found, scans = told(made, {"x": np.full((2, 3), 2, np.float32)})
     assert (found.most, found.mean, found.square, scans) == (2, 2, 4, 0)
@@ -53,7 +53,7 @@ def test_a_tensor_of_free_sizes_is_told_whole(monkeypatch):
 
 def test_sizes_that_the_file_misstates_are_taken_as_they_are(monkeypatch):
     """Flatten goes by what there is: of five rows where six are stated."""
-    monkeypatch.setattr(gauging, "_AT_ONCE", 3)
+    monkeypatch.setattr(range_instrumentation, "_AT_ONCE", 3)
     made = model("y = Neg(x)", "(float[N, 3] x) => (float[N, 3] z)")
     made.graph.node.append(helper.make_node("Abs", ["y"], ["z"]))
     made.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [6, 3]))

@@ -12,8 +12,8 @@ from onnx import numpy_helper
 import surgeon
 from surgeon import CheckOptions
 from surgeon.errors import CheckFailed
-from surgeon.models import exposing
-from surgeon.precision import trying
+from surgeon.precision.measuring import baseline_runs
+from surgeon.proof.model import exposed_outputs
 from tests.half_models import converted, kept, model, ops, planted
 
 
@@ -31,10 +31,10 @@ def test_of_many_tensors_the_ranges_are_read_from_themselves(monkeypatch):
 
     def noted(session, feeds, names):
         fetched.extend(names)
-        return exposing.fetch(session, feeds, names)
+        return exposed_outputs.fetch(session, feeds, names)
 
-    monkeypatch.setattr(trying, "_MOST_GAUGES", 0)
-    monkeypatch.setattr(trying, "fetch", noted)
+    monkeypatch.setattr(baseline_runs, "_MOST_GAUGES", 0)
+    monkeypatch.setattr(baseline_runs, "fetch", noted)
     _, report = converted(planted(2e4))
     assert "c" in fetched
     assert report.kept == gauged.kept

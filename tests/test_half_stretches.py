@@ -8,13 +8,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.precision import stretches
-from surgeon.precision.lessening import Lessening
-from surgeon.precision.result import LOST, StretchProof, unproved
-from surgeon.precision.stretch_run import MARGIN, StretchRun, hold
-from surgeon.precision.stretches import LEAST, Stretches
-from surgeon.running.children import Answer
-from surgeon.telling.conversions import stretch_lines
+from surgeon.display.content.conversion import stretch_lines
+from surgeon.precision.convert_report import LOST, StretchProof, unproved
+from surgeon.precision.delta_debugging import Lessening
+from surgeon.precision.segments import segment_proofs
+from surgeon.precision.segments.segment_proofs import LEAST, Stretches
+from surgeon.precision.segments.segment_run import MARGIN, StretchRun, hold
+from surgeon.runtime.processes.worker import Answer
 from surgeon.testing import parse
 from tests.command_line import ROOT
 from tests.half_models import converted, model
@@ -65,7 +65,7 @@ def test_sizes_that_a_stretch_is_fed_with_are_stated():
 
 def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
     """Each layer reads 128 bytes: two fit, and one that takes more by itself is told."""
-    monkeypatch.setattr(stretches, "MOST_BYTES", 300)
+    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 300)
     _, report = converted(layers(20))
     assert {item.outcome for item in report.stretches} == {"proved"}
     assert max(item.nodes for item in report.stretches) <= 3 * 5 - 1
@@ -74,7 +74,7 @@ def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
 
 def test_weights_that_are_too_much_are_told(monkeypatch):
     """Where they are of no product of a matrix."""
-    monkeypatch.setattr(stretches, "MOST_BYTES", 100)
+    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 100)
     made = model("c = Conv(x, w) y = Tanh(c)", "(float[1, 3, 5, 5] x) => (float[1, 3, 3, 3] y)")
     made.graph.initializer.append(numpy_helper.from_array(np.full((3, 3, 3, 3), 0.1, np.float32), "w"))
     _, report = converted(made)
@@ -94,9 +94,9 @@ PRODUCTS = {
 def test_a_matrix_that_is_too_large_is_run_in_blocks_of_columns(monkeypatch, product, shape):
     """All of them, and each once."""
     seen = []
-    monkeypatch.setattr(stretches, "MOST_BYTES", 400)
-    monkeypatch.setattr(stretches, "BLOCK_BYTES", 200)
-    monkeypatch.setattr(stretches, "StretchRun", lambda *given: seen.append(given[0]) or StretchRun(*given))
+    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 400)
+    monkeypatch.setattr(segment_proofs, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(segment_proofs, "StretchRun", lambda *given: seen.append(given[0]) or StretchRun(*given))
     turned = "t = Transpose <perm = [1, 0]> (w) g = Gather(w, i) " if "t)" in product else ""
     made_of = "float[N, 60]" if len(shape) == 2 else "float[4, N, 15]"
     made = model(f"{turned}p = {product} y = Identity(p)", f"(float[N, 8] x, int64[1] i) => ({made_of} y)")
@@ -116,8 +116,8 @@ def test_a_matrix_that_is_too_large_is_run_in_blocks_of_columns(monkeypatch, pro
 @pytest.mark.parametrize("bad", [{"error": 2.0, "allowed": 0.01}, {"why": "it broke"}, {"error": 0.01, "allowed": 0.9}])
 def test_a_product_is_as_good_as_the_worst_of_its_blocks(monkeypatch, bad):
     """Wherever that is."""
-    monkeypatch.setattr(stretches, "MOST_BYTES", 400)
-    monkeypatch.setattr(stretches, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 400)
+    monkeypatch.setattr(segment_proofs, "BLOCK_BYTES", 400)
     made = model("p = MatMul(x, w) y = Identity(p)", "(float[N, 8] x) => (float[N, 60] y)")
     made.graph.initializer.append(numpy_helper.from_array(np.ones((8, 60), np.float32), "w"))
     good = {"error": 0.001, "allowed": 0.01}
@@ -125,7 +125,7 @@ def test_a_product_is_as_good_as_the_worst_of_its_blocks(monkeypatch, bad):
     def run(tasks, _):
         return [Answer(bad if place == 1 else good, []) for place, _ in enumerate(tasks)]
 
-    monkeypatch.setattr(stretches.crew, "run", run)
+    monkeypatch.setattr(segment_proofs.worker_pool, "run", run)
     _, report = converted(made, keep=["op:Identity"])
     assert report.outcome != "proved"
 

@@ -5,10 +5,10 @@ import onnx
 import pytest
 
 import surgeon
+from surgeon.display.content.conversion import outcome_words
 from surgeon.errors import CheckFailed
-from surgeon.precision.choices import Retyping
-from surgeon.precision.nearness import Nearness
-from surgeon.telling.conversions import outcome_words
+from surgeon.precision.measuring.output_error import Nearness
+from surgeon.precision.planning.node_dtypes import Retyping
 from tests.half_models import converted, kept, model
 
 LOST = "a = Add({0}, c) b = Sub(a, c)"

@@ -6,8 +6,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.file import copying, recasting
-from surgeon.file.recasting import Seen, seen_of
+from surgeon.file.io import file_copy
+from surgeon.file.tensors import casting
+from surgeon.file.tensors.casting import Seen, seen_of
 from tests.half_models import converted, kept, model
 
 BRANCHES = """c = Less(s, zero) h = If(c) <then_branch = yes () => (float[N, 64] e1) { e1 = MatMul(x, w) },
@@ -184,23 +185,23 @@ def test_what_was_made_tells_what_was_read(dtype, least, most):
 
 def test_a_file_is_converted_in_blocks(tmp_path, monkeypatch):
     """Also where the system does not let one read and write at places of one's own."""
-    monkeypatch.setattr(recasting, "_BLOCK", 100)
+    monkeypatch.setattr(casting, "_BLOCK", 100)
     values = weight(1e4)
     made = model("y = MatMul(x, w)", WIDE)
     made.graph.initializer.append(tensor(values))
     for external in (False, True):
         onnx.save(made, tmp_path / "in.onnx", save_as_external_data=external, location="in.bin", size_threshold=0)
         for has_places in (True, False):
-            monkeypatch.setattr(copying, "HAS_PLACES", has_places)
+            monkeypatch.setattr(file_copy, "HAS_PLACES", has_places)
             out, _ = surgeon.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", check="none", force=True)
             found = numpy_helper.to_array(onnx.load(out).graph.initializer[0])
             np.testing.assert_array_equal(found, values.astype(np.float16))
 
 
 def test_a_file_that_is_shorter_than_it_was_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(recasting, "_BLOCK", 100)
+    monkeypatch.setattr(casting, "_BLOCK", 100)
     (tmp_path / "a").write_bytes(bytes(4 * 900))
-    change = recasting.Recast("w", TensorProto.FLOAT, TensorProto.FLOAT16)
+    change = casting.Recast("w", TensorProto.FLOAT, TensorProto.FLOAT16)
     with (tmp_path / "a").open("rb") as source, (tmp_path / "b").open("wb") as target, pytest.raises(EOFError):
         change.stream(source.fileno(), 0, 2 * 1000, target.fileno(), 0)
 

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from surgeon.patterns.gelu import gelu
 
 from surgeon import Graph, OpsetError, RuleError, Tensor, rule
-from surgeon.graph import user_helper
+from surgeon.ops.builder.graph import user_helper
 from tests.models import graph, make, matches, ops, opset, run
 
 GELU = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)"

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import surgeon
-from surgeon.telling.conversions import outcome_words
+from surgeon.display.content.conversion import outcome_words
 from surgeon.testing import parse
 from tests.half_models import model
 

@@ -11,14 +11,14 @@ import onnx
 import onnx.parser
 import pytest
 
-from surgeon import implementations
 from surgeon.errors import UsageError
-from surgeon.implementations import Implementation, load
-from surgeon.running import children
-from surgeon.running.oracles import open_oracle
-from surgeon.running.precision import Reference
-from surgeon.running.runtime import Session, SessionError, require_libraries
-from surgeon.running.worker import Worker
+from surgeon.runtime.implementations import implementation
+from surgeon.runtime.implementations.implementation import Implementation, load
+from surgeon.runtime.implementations.implementation_worker import Worker
+from surgeon.runtime.processes import worker as children
+from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.oracle import open_oracle
+from surgeon.runtime.sessions.ort_session import Session, SessionError, require_libraries
 from tests.oracle_models import CUSTOM, GELU, NAME, X, answer, gelu, model, write
 
 pytestmark = pytest.mark.usefixtures("forget_implementations")
@@ -37,7 +37,7 @@ def test_python_files_are_taken_where_libraries_are(tmp_path, monkeypatch):
     path = write(tmp_path, "return x")
     monkeypatch.chdir(tmp_path)
     assert require_libraries(["ops.py"]) == [str(path)]
-    assert ("test.customop", "CustomOpOne") in implementations.available(["ops.py"])
+    assert ("test.customop", "CustomOpOne") in implementation.available(["ops.py"])
     with Session(model("(float[n] x) => (float[n] y) { y = Neg(x) }"), [path]) as session:
         np.testing.assert_array_equal(session.run({"x": X})["y"], -X)
     with pytest.raises(UsageError, match="There is no file 'none.py' of implementations"):
@@ -49,7 +49,7 @@ def test_the_implementations_of_a_file_are_for_the_run_that_names_it(tmp_path):
     path = write(tmp_path, "return x + y")
     assert answer(model(CUSTOM), {"x": X}, [path])[0] == NAME
     require_libraries([path])
-    assert not implementations.available()
+    assert not implementation.available()
     with pytest.raises(SessionError, match="CustomOpOne"):
         open_oracle(model(CUSTOM))
     with pytest.raises(SessionError, match="Nothing runs the site in float64"):
@@ -60,7 +60,7 @@ def test_a_file_given_comes_before_what_is_registered_and_a_later_one_before_an_
     """The process that runs them keeps files that implement the same operator apart."""
     own = write(tmp_path, "return x + 3 * y", name="own")
     exec(compile(own.read_text(), str(own), "exec"), {"__name__": "own"})
-    assert [one.file for one in implementations.available().values()] == [own]
+    assert [one.file for one in implementation.available().values()] == [own]
     earlier, later = (write(tmp_path, f"return x + {factor} * y", name=f"ops{factor}") for factor in (5, 7))
     more = "\n@implements('test.customop::Other')\ndef other(x):\n    return -x\n"
     earlier.write_text(earlier.read_text() + more)
@@ -83,11 +83,11 @@ def test_a_neighbour_that_registers_does_so_for_every_file_that_imports_it(tmp_p
         path.write_text("import registering_neighbour\n")
         (found,) = load(path)
         assert (found.name, found.file) == ("test.customop::CustomOpOne", path)
-    assert not implementations.available()
+    assert not implementation.available()
     monkeypatch.syspath_prepend(tmp_path)
     __import__("registering_neighbour")
     try:
-        assert [one.name for one in implementations.available().values()] == ["test.customop::CustomOpOne"]
+        assert [one.name for one in implementation.available().values()] == ["test.customop::CustomOpOne"]
     finally:
         del sys.modules["registering_neighbour"]
 
@@ -236,8 +236,8 @@ def test_the_process_dies_with_its_parent(tmp_path):
     pid = tmp_path / "pid"
     path = write(tmp_path, f"open({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")
     code = (
-        "import os, sys, threading, numpy as np\nfrom surgeon.implementations import load\n"
-        "from surgeon.running.worker import Worker\n"
+        "import os, sys, threading, numpy as np\nfrom surgeon.runtime.implementations.implementation import load\n"
+        "from surgeon.runtime.implementations.implementation_worker import Worker\n"
         f"worker = Worker(load({str(path)!r}))\nx = np.zeros(1)\n"
         "threading.Thread(target=worker.call, args=('test.customop::CustomOpOne', [x, x], {}), daemon=True).start()\n"
         f"import time\nwhile not os.path.exists({str(pid)!r}): time.sleep(0.05)\ntime.sleep(0.1)\nos._exit(0)"
@@ -288,24 +288,24 @@ def test_strings_do_not_pass(tmp_path):
         ("raise SystemExit(2)", r"cannot be run \(SystemExit: 2\): correct it"),
         ("import nowhere_at_all", r"cannot be run \(ModuleNotFoundError: .*\): correct it"),
         ("x = 1", r"registers nothing: decorate a function with @surgeon.implements"),
-        ("from surgeon.implementations import implements\nimplements('Op')", "names no operator; write its domain"),
-        ("from surgeon.implementations import implements\nimplements('::Add')", "is in ONNX's own domain"),
+        ("from surgeon import implements\nimplements('Op')", "names no operator; write its domain"),
+        ("from surgeon import implements\nimplements('::Add')", "is in ONNX's own domain"),
     ],
 )
 def test_a_file_of_implementations_that_is_wrong(tmp_path, text, wanted):
     path = tmp_path / "ops.py"
     if text is not None:
         path.write_text(text)
-    before = dict(implementations.available())
+    before = dict(implementation.available())
     with pytest.raises(UsageError, match=wanted):
         open_oracle(model(CUSTOM), [path])
-    assert implementations.available() == before
+    assert implementation.available() == before
 
 
 def test_a_file_is_run_once_and_anew_when_edited(tmp_path):
     """It may import its neighbours, and a helper of theirs may register for it: the file is the one that was given."""
     (tmp_path / "neighbour_of_ops.py").write_text(
-        "from surgeon.implementations import implements\ndef add(name):\n    implements(name)(lambda x: x)\n"
+        "from surgeon import implements\ndef add(name):\n    implements(name)(lambda x: x)\n"
     )
     path = tmp_path / "ops.py"
     path.write_text("from neighbour_of_ops import add\nadd('test.customop::Other')\n")
@@ -349,4 +349,4 @@ def test_implementations_are_values():
 
 def test_what_is_no_name_is_told():
     with pytest.raises(UsageError, match="5 names no operator; write its domain and name"):
-        implementations.implements(5)
+        implementation.implements(5)

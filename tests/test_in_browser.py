@@ -3,8 +3,8 @@
 import pytest
 
 import surgeon
-from surgeon.benching.result import Bench, Latency
-from surgeon.explaining.explain import explanations
+from surgeon.diagnostics.explanation import explanations
+from surgeon.runtime.timing.latency import Bench, Latency
 from tests.browsers import Watched, chromium, inaccessible
 from tests.command_line import ROOT
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from surgeon.inputs.inputs import Values
-from surgeon.running.precision import Reference
-from surgeon.running.shaking import AMOUNT, TURN, shaken
-from surgeon.sites.experiment import Experiment, MiniModels, ProofOptions
-from surgeon.sites.feeder import Feeder, inputs_beside_softmax
-from surgeon.sites.kinds import ALONE, ENDS, part_of_one, suited
-from surgeon.sites.setting import Setting
+from surgeon.proof.cases.case_inputs import Feeder, inputs_beside_softmax
+from surgeon.proof.cases.dim_assignment import Setting
+from surgeon.proof.cases.value_strategies import ALONE, ENDS, part_of_one, suited
+from surgeon.proof.proof_case import Experiment, MiniModels, ProofOptions
+from surgeon.runtime.inputs.input_generator import Values
+from surgeon.runtime.numerics.rounding_perturbation import AMOUNT, TURN, shaken
+from surgeon.runtime.sessions.float64_reference import Reference
 from surgeon.testing import parse
 
 ATTENTION = parse(

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
+from surgeon.analysis.def_use import UseDefs
+from surgeon.analysis.input_roles import read_role
 from surgeon.errors import UsageError
-from surgeon.inputs.dims import evaluate, require_dims, wanted_inputs
-from surgeon.inputs.inputs import InputsUnknown, synthesise
-from surgeon.inputs.roles import read_role
-from surgeon.inputs.use_def import UseDefs
-from surgeon.running.runtime import Session, SessionError
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
+from surgeon.runtime.inputs.input_generator import InputsUnknown, synthesise
+from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.shapes.constraints.input_dims import evaluate, require_dims, wanted_inputs
 from tests import exports
 from tests.models import check_model
 

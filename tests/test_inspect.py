@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from surgeon.diagnosis.inspection import inspect, size_text, type_text
+from surgeon.targets.inspection.model_summary import inspect, size_text, type_text
 from surgeon.testing import parse
 from tests.command_line import gelus, run
 

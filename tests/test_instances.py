@@ -6,11 +6,11 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from surgeon import Constant, Graph, Tensor
-from surgeon.matching.recording import trace
-from surgeon.ruleproof.instances import NoInstance, instance
-from surgeon.ruleproof.layouts import layouts
-from surgeon.ruleproof.variants import MOST_VARIANTS, Variant, operations, parameters, variants
+from surgeon.authoring.rule_proof.instances import NoInstance, instance
+from surgeon.authoring.rule_proof.pattern_arguments import layouts
+from surgeon.authoring.rule_proof.variants import MOST_VARIANTS, Variant, operations, parameters, variants
 from surgeon.rules.catalogue import all_rules
+from surgeon.rules.tracing.tracer import trace
 from tests import sampling
 
 FLOAT, HALF, INT64, BOOL = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL

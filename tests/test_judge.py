@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from surgeon.verdicts.judge import TensorError, judge, worst
-from surgeon.verdicts.movement import Movement
+from surgeon.runtime.numerics.sensitivity import Movement
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge, worst
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
-from surgeon.inputs.inputs import InputPlan, Values
-from surgeon.inputs.requirements import OVERFLOWING
-from surgeon.running.precision import Reference
-from surgeon.running.runtime import Session
-from surgeon.verdicts.judge import TensorError, judge
-from surgeon.verdicts.movement import change
-from surgeon.verdicts.moves import Moves
-from surgeon.verdicts.nudging import moved_by_one_ulp
+from surgeon.runtime.inputs.input_generator import InputPlan, Values
+from surgeon.runtime.inputs.input_spec import OVERFLOWING
+from surgeon.runtime.numerics.input_perturbation import moved_by_one_ulp
+from surgeon.runtime.numerics.sensitivity import change
+from surgeon.runtime.numerics.sensitivity_probe import Moves
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge
+from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.ort_session import Session
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -7,8 +7,8 @@ from onnx.reference import ReferenceEvaluator
 from surgeon.patterns.residual_sum import residual_sum
 
 from surgeon import Graph, Tensor, rewrite, rule
+from surgeon.ir.verify_rewrite import check_structure
 from surgeon.testing import parse
-from surgeon.validity.structure import check_structure
 from tests.models import graph, make, opset, run
 
 NORM = "t = Add(x, s) y = LayerNormalization<axis = -1, epsilon = 0.001>(t, w, b)"

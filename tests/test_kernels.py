@@ -11,9 +11,9 @@ from onnx import TensorProto
 import surgeon
 from surgeon.errors import UsageError
 from surgeon.rules.rule import rule
-from surgeon.running import kernel_lists
-from surgeon.running import kernels as module
-from surgeon.running.kernels import FLOATS, NEWEST, Kernels, shipped_version
+from surgeon.runtime import provider_kernels
+from surgeon.runtime import provider_support as module
+from surgeon.runtime.provider_support import FLOATS, NEWEST, Kernels, shipped_version
 from surgeon.testing import parse
 from surgeon.versions import RUNTIMES, version
 from tests.command_line import gelus, one_sentence
@@ -155,7 +155,7 @@ class TestTables:
 
     @of_the_table
     def test_the_cpu_table_is_read_without_onnx_runtime(self):
-        code = "import sys; from surgeon.running.kernels import Kernels; Kernels.of('cpu')"
+        code = "import sys; from surgeon.runtime.provider_support import Kernels; Kernels.of('cpu')"
         code += "; print('onnxruntime' in sys.modules)"
         ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert ran.stdout.strip() == "False"
@@ -165,20 +165,20 @@ class TestLists:
     """What the installed ONNX Runtime says itself."""
 
     def test_where_a_library_may_be_missing_a_child_is_asked(self, monkeypatch):
-        here = kernel_lists.listed(CPU)
+        here = provider_kernels.listed(CPU)
         if here is None:
             pytest.skip("the installed ONNX Runtime cannot list its kernels")
-        monkeypatch.setattr(kernel_lists, "_BUILT_IN", frozenset())
-        monkeypatch.setattr(kernel_lists, "tell", None)  # which nobody here calls now
-        there = kernel_lists.listed(CPU)
+        monkeypatch.setattr(provider_kernels, "_BUILT_IN", frozenset())
+        monkeypatch.setattr(provider_kernels, "tell", None)  # which nobody here calls now
+        there = provider_kernels.listed(CPU)
         assert there is not None
         assert [tuple(row) for row in there.rows] == here.rows
 
     def test_a_list_that_ends_its_process_is_none(self, monkeypatch):
         """As that of onnxruntime-gpu does where TensorRT is not installed: the table is what is known then."""
-        monkeypatch.setattr(kernel_lists, "_BUILT_IN", frozenset())
-        monkeypatch.setattr(kernel_lists, "_TELL", "tests.child_tasks:segfault")
-        assert kernel_lists.listed(CPU) is None
+        monkeypatch.setattr(provider_kernels, "_BUILT_IN", frozenset())
+        monkeypatch.setattr(provider_kernels, "_TELL", "tests.child_tasks:segfault")
+        assert provider_kernels.listed(CPU) is None
         Kernels.of.__func__.cache_clear()
         try:
             assert Kernels.of("cuda")._table.made_from.startswith("docs/OperatorKernels.md")

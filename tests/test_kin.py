@@ -4,7 +4,7 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, rule
-from surgeon.rewriting import proving
+from surgeon.pipeline.rewriting import site_regions
 from surgeon.testing import parse
 
 
@@ -22,8 +22,8 @@ def never(g: Graph, x: Tensor) -> Tensor:
 @pytest.fixture
 def cut_out(monkeypatch):
     """The roots of the sites that are cut out, in order."""
-    roots, region = [], proving._region
-    monkeypatch.setattr(proving, "_region", lambda site, *rest: roots.append(site.root) or region(site, *rest))
+    roots, region = [], site_regions._region
+    monkeypatch.setattr(site_regions, "_region", lambda site, *rest: roots.append(site.root) or region(site, *rest))
     return roots
 
 

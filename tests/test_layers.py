@@ -11,12 +11,12 @@ from onnx import ModelProto, numpy_helper
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
-from surgeon.models import exposing as exposing_module
-from surgeon.models import layers as layers_module
-from surgeon.models.exposing import exposing
-from surgeon.models.inner_values import find_inner
-from surgeon.running.runtime import Session
-from surgeon.verdicts.result import CheckResult, Outcome
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model import exposed_outputs as exposing_module
+from surgeon.proof.model import layer_comparison as layers_module
+from surgeon.proof.model.exposed_outputs import exposing
+from surgeon.proof.model.inner_tensors import find_inner
+from surgeon.runtime.sessions.ort_session import Session
 from tests.models import check_model
 from tests.test_model_check import body, read
 

@@ -5,13 +5,13 @@ from surgeon.patterns.gelu import exact, gelu
 from surgeon.patterns.layer_norm import scaled_and_shifted
 
 from surgeon import Graph, Tensor, rewrite, rule
-from surgeon.indexing.constants import Constants
-from surgeon.matching.compile import compile_pattern
-from surgeon.matching.match import find
-from surgeon.matching.recording import trace
-from surgeon.matching.roots import Climb, anchors
-from surgeon.matching.state import Work
-from surgeon.rewriting import near_misses
+from surgeon.ir.constants import Constants
+from surgeon.pipeline.acceptance import near_misses
+from surgeon.rules.matching.anchors import Climb, anchors
+from surgeon.rules.matching.compiler import compile_pattern
+from surgeon.rules.matching.match_state import Work
+from surgeon.rules.matching.matcher import find
+from surgeon.rules.tracing.tracer import trace
 from tests.benchmarks.works import Stack, generate
 from tests.models import graph, index_of, matches
 from tests.test_explain import CONSTANTS, ERF, GELU

@@ -4,8 +4,8 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.inputs.inputs import InputPlan
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
+from surgeon.runtime.inputs.input_generator import InputPlan
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> g'
 ROUND, HALF_UP = "r = Round(x)", "q = Add(x, half) r = Floor(q)"

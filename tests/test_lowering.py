@@ -14,8 +14,8 @@ from surgeon.patterns.grouped_query_attention import grouped_query_attention
 import surgeon
 from surgeon import CheckOptions, lowering
 from surgeon.errors import RuleError
-from surgeon.ops.naming import helper_name
 from surgeon.ops.schemas import only_ort_knows, operators
+from surgeon.ops.schemas.helper_names import helper_name
 from surgeon.rules.catalogue import resolve
 from surgeon.rules.rule import Plan
 from surgeon.testing import Case, check_fires

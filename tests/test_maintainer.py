@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 from surgeon.patterns.gelu import gelu
 
 from surgeon import Constant, Graph, Tensor
-from surgeon.matching.captured import Captured
-from surgeon.matching.recording import trace
+from surgeon.rules.matching.captured_tensor import Captured
+from surgeon.rules.tracing.tracer import trace
 from tests.models import graph, index_of, make, matches, ops, opset, run
 
 GELU = "d{i} = Div({x}, sqrt2) e{i} = Erf(d{i}) a{i} = Add(e{i}, one) m{i} = Mul({x}, a{i}) {y} = Mul(m{i}, half)"

@@ -7,9 +7,9 @@ import onnx_graphsurgeon as gs
 import pytest
 
 from surgeon import Graph
-from surgeon.graph import DOMAINS
-from surgeon.ops.naming import helper_name
-from surgeon.ops.schema_tables import operators
+from surgeon.ops.builder.graph import DOMAINS
+from surgeon.ops.schemas.helper_names import helper_name
+from surgeon.ops.schemas.op_schema import operators
 
 
 @pytest.mark.parametrize(

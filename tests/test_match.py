@@ -7,10 +7,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon import Constant, Graph, Tensor
-from surgeon.matching.compile import compile_pattern
-from surgeon.matching.recording import trace
-from surgeon.matching.roots import anchors
-from surgeon.shapes.indexed import shapes_of
+from surgeon.rules.matching.anchors import anchors
+from surgeon.rules.matching.compiler import compile_pattern
+from surgeon.rules.tracing.tracer import trace
+from surgeon.shapes.index_shapes import shapes_of
 from tests.models import HEAD, graph, index_of, make, matches, opset, reasons, run
 
 TWO = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)"

@@ -8,7 +8,7 @@ import onnxruntime as ort
 import pytest
 
 import surgeon
-from surgeon.telling.misses import remarks
+from surgeon.display.content.near_misses import remarks
 from surgeon.testing import parse
 
 BELIEVED = "; no shape that the file states of inner tensors is believed"

@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from surgeon.running import runtime, whole
-from surgeon.running.mixed_products import PRODUCTS, evened, has_mixed_products, probe
-from surgeon.running.runtime import Session
+from surgeon.runtime.sessions import model_session, ort_session
+from surgeon.runtime.sessions.int8_saturation import PRODUCTS, evened, has_mixed_products, probe
+from surgeon.runtime.sessions.ort_session import Session
 from surgeon.testing import parse
 
 RANDOM = np.random.default_rng(5)
@@ -187,9 +187,9 @@ def test_of_a_model_that_is_wrong_onnx_runtime_says_so(monkeypatch):
     """No dtypes are told of one that imports no opset."""
     model = parse(HEADER + CASES["MatMulInteger"][0])
     del model.opset_import[:]
-    monkeypatch.setattr(runtime, "saturates", lambda: True)
+    monkeypatch.setattr(ort_session, "saturates", lambda: True)
     assert evened(model) is model
-    with pytest.raises(runtime.SessionError):
+    with pytest.raises(ort_session.SessionError):
         Session(model)
 
 
@@ -197,10 +197,10 @@ def test_the_probe_tells_what_the_processor_does(monkeypatch):
     with Session(probe(), exact=False) as session:
         (found,) = session.run({}).values()
     assert found.item() in (64_770, 32_767)
-    assert runtime.saturates() == (found.item() == 32_767)
+    assert ort_session.saturates() == (found.item() == 32_767)
     taken = []
-    monkeypatch.setattr(runtime, "saturates", lambda: False)
-    monkeypatch.setattr(runtime, "evened", taken.append)
+    monkeypatch.setattr(ort_session, "saturates", lambda: False)
+    monkeypatch.setattr(ort_session, "evened", taken.append)
     Session(probe())
     assert not taken
 
@@ -209,13 +209,13 @@ def test_the_probe_tells_what_the_processor_does(monkeypatch):
 def test_a_file_s_model_is_evened_too_unless_it_is_large(most, tmp_path, monkeypatch):
     text, meaning = CASES["MatMulInteger"]
     onnx.save(parse(HEADER + text), tmp_path / "net.onnx")
-    monkeypatch.setattr(runtime, "saturates", lambda: True)
-    monkeypatch.setattr(whole, "saturates", lambda: True)
-    monkeypatch.setattr(whole, "MOST_BYTES", most)
-    taken = whole._with_whole_sums(tmp_path / "net.onnx")
+    monkeypatch.setattr(ort_session, "saturates", lambda: True)
+    monkeypatch.setattr(model_session, "saturates", lambda: True)
+    monkeypatch.setattr(model_session, "MOST_BYTES", most)
+    taken = model_session._with_whole_sums(tmp_path / "net.onnx")
     assert isinstance(taken, onnx.ModelProto) == (most > 10)
     if most > 10:
         given = {name: array for name, array in feeds().items() if name != "a"}
-        with whole.open_model(tmp_path / "net.onnx") as opened:
+        with model_session.open_model(tmp_path / "net.onnx") as opened:
             (found,) = opened.run(given).values()
         np.testing.assert_array_equal(found, meaning(**given))

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.errors import ModelFileError
-from surgeon.file.external import tensors_of
+from surgeon.file.external_data.locations import tensors_of
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.payloads import KEY
+from surgeon.file.protobuf.payloads import KEY
 from tests import sampling
 from tests.model_samples import GRAPH, everywhere, reference, same, tensor
 from tests.wire_strategies import models, record, varint

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
-from surgeon.models.model_check import ModelCheck
-from surgeon.models.options import CheckOptions
-from surgeon.running.away import Away
-from surgeon.running.whole import Whole
-from surgeon.verdicts.compare import compare, tolerance
-from surgeon.verdicts.result import CheckResult, Outcome
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.model_check import ModelCheck
+from surgeon.runtime.numerics.array_comparison import compare, tolerance
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.model_session import Whole
 from tests.models import check_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'

@@ -7,12 +7,12 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.running.precision import Reference
-from surgeon.running.runtime import SessionError
-from surgeon.running.shaking import AMOUNT, TURN, shaken
-from surgeon.verdicts.judge import judge
-from surgeon.verdicts.movement import PART, Movement, movement
-from surgeon.verdicts.moves import MOST_TURNS, TURNS, Moves
+from surgeon.runtime.numerics.rounding_perturbation import AMOUNT, TURN, shaken
+from surgeon.runtime.numerics.sensitivity import PART, Movement, movement
+from surgeon.runtime.numerics.sensitivity_probe import MOST_TURNS, TURNS, Moves
+from surgeon.runtime.numerics.tensor_judge import judge
+from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.ort_session import SessionError
 
 F32 = np.dtype(np.float32)
 
@@ -127,7 +127,7 @@ def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
 
         assert passes(4.5 * some)
         assert not passes(20 * some)
-        monkeypatch.setattr("surgeon.verdicts.moves._NEAR", 0.0)
+        monkeypatch.setattr("surgeon.runtime.numerics.sensitivity_probe._NEAR", 0.0)
         assert not passes(4.5 * some)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.runtime import Session, SessionError
+from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 from tests.half_models import converted, model
 from tests.single_ops import one_node
 

@@ -5,9 +5,9 @@ import keyword
 import onnx_graphsurgeon as gs
 import pytest
 
-from surgeon.graph import Graph
-from surgeon.ops.naming import PREFIXES, RESERVED, all_helpers, helper_name, operator_of
+from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas import domains, operators
+from surgeon.ops.schemas.helper_names import PREFIXES, RESERVED, all_helpers, helper_name, operator_of
 
 NAMES = {
     "matmul": ("", "MatMul"),

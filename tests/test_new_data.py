@@ -99,7 +99,7 @@ def test_what_no_model_can_hold_goes_to_a_file(tmp_path: Path, monkeypatch: pyte
     """Smaller ones too then.  The limit is protobuf's 2 GiB, here less."""
     onnx.save(helper.make_model(helper.make_graph([], "g", [], [], [])), tmp_path / "m.onnx")
     with Model.open(tmp_path / "m.onnx") as model:
-        for name in ("surgeon.file.patch.MAX_SIZE", "surgeon.file.edits.MAX_SIZE"):
+        for name in ("surgeon.file.patch.MAX_SIZE", "surgeon.file.protobuf.byte_edits.MAX_SIZE"):
             monkeypatch.setattr(name, 10_000)
         save(model, with_new(model), tmp_path / "out.onnx")
         with pytest.raises(ModelFileError, match="2 GiB"):

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 from surgeon.errors import GraphError
-from surgeon.file.values import decode, encode
+from surgeon.file.tensors.decoding import decode, encode
 from surgeon.testing import parse
 from tests.command_line import run
 

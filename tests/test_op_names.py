@@ -12,16 +12,36 @@ import pytest
 from surgeon.ops.schemas import domains, operators
 
 ROOT = Path(__file__).resolve().parent.parent / "surgeon"
-AT_HOME = {"ops", "running", "diagnosis", "targets"}
+AT_HOME = {"ops", "runtime", "targets"}
 WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 
 # Modules of functions by operator: each computes, infers, judges or writes for the operators that it is keyed by.
 REGISTRIES = {
-    *("indexing.constants", "learning.lessons", "learning.writing", "shapes.attention", "shapes.elements"),
-    *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.ratios", "shapes.reducing"),
-    *("shapes.selecting", "shapes.sequences", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands"),
-    *("freeing.mixing", "opsets.adapters", "searches.counted_loops"),
-    *("edits.head_columns", "edits.head_tracing"),
+    *(
+        "ir.constants",
+        "authoring.learning.learn",
+        "authoring.learning.codegen",
+        "shapes.op_rules.attention",
+        "shapes.values.symbolic_elements",
+    ),
+    *(
+        "shapes.op_rules.elementwise",
+        "shapes.op_rules.data_movement",
+        "shapes.op_rules.matmul_conv",
+        "shapes.op_rules.creation",
+        "shapes.algebra.ratios",
+        "shapes.op_rules.reductions",
+    ),
+    *(
+        "shapes.op_rules.indexing",
+        "shapes.op_rules.sequences",
+        "shapes.values.integer_values",
+        "shapes.opsets.migration",
+        "edits.dynamic_dims.op_constraints",
+        "edits.dynamic_dims.size_sources",
+    ),
+    *("edits.dynamic_dims.batch_mixing", "shapes.opsets.adapters", "rules.searches.counted_loops"),
+    *("edits.detection.head_columns", "edits.detection.column_tracing"),
 }
 BUILT = "nodes that it writes"
 RULE = "how shapes, sizes or values go through these, as in a registry"
@@ -31,87 +51,95 @@ SAID = "operators with words of their own"
 FORMAT = "how exporters and files write things down"
 # Elsewhere, exactly these.
 LISTED = {
-    "drawing.content": (SAID, "Cast"),
-    "edits.detections": (BUILT, "EfficientNMS_TRT"),
-    "edits.found_heads": (FOUND, "Add Concat Exp NonMaxSuppression Pow Relu Sigmoid Softplus Sub"),
-    "edits.head_columns": (
+    "display.pictures.diagram": (SAID, "Cast"),
+    "edits.detection.nms": (BUILT, "EfficientNMS_TRT"),
+    "edits.detection.find_head": (FOUND, "Add Concat Exp NonMaxSuppression Pow Relu Sigmoid Softplus Sub"),
+    "edits.detection.head_columns": (
         FOUND,
         "Add Concat Floor Mod Mul Pow ReduceMax Round Slice Split Sqrt Sub TopK Where",
     ),
-    "edits.head_tracing": (
+    "edits.detection.column_tracing": (
         FOUND,
         "Cast Clip Concat Div Flatten Gather GatherElements GatherND Identity Max Min Mul Reshape Slice Split Squeeze "
         "Transpose Unsqueeze",
     ),
-    "edits.quantization": (FOUND, "Abs Clip DequantizeLinear Exp Identity QuantizeLinear Relu Sigmoid Softmax"),
-    "edits.retype": (BUILT, "Cast"),
-    "editing.adding": (BUILT, "Cast"),
-    "editing.branches": (FOUND, "Identity If"),
-    "edits.dims": (SAID, "If"),
-    "inputs.roles": (RULE, "Shape"),
-    "inputs.use_def": (RULE, "Transpose"),
-    "graph": (BUILT, "Add Cast Mul"),
-    "indexing.constants": (RULE, "ConstantOfShape"),
-    "learning.lessons": (
+    "edits.strip_qdq": (FOUND, "Abs Clip DequantizeLinear Exp Identity QuantizeLinear Relu Sigmoid Softmax"),
+    "edits.model_io.retype": (BUILT, "Cast"),
+    "pipeline.editing.node_insertion": (BUILT, "Cast"),
+    "pipeline.editing.inline_branch": (FOUND, "Identity If"),
+    "edits.dynamic_dims.dim_edits": (SAID, "If"),
+    "analysis.input_roles": (RULE, "Shape"),
+    "analysis.def_use": (RULE, "Transpose"),
+    "ir.constants": (RULE, "ConstantOfShape"),
+    "authoring.learning.learn": (
         SAID,
         "Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Pow Reciprocal ReduceMean Relu Reshape Shape "
         "Slice Split Sqrt Squeeze Sub Transpose Unsqueeze Where",
     ),
-    "learning.writing": (SAID, "Split"),
-    "matching.algebra": (LAWS, "Add Div Exp Mul Sigmoid Sub Tanh"),
-    "matching.needs": (LAWS, "Mul Sigmoid Tanh"),
-    "matching.recording": (BUILT, "CastLike"),
-    "matching.state": (RULE, "Transpose"),
-    "searches.quantized": (FOUND, "DequantizeLinear GlobalMaxPool MaxPool QuantizeLinear Relu"),
-    "sites.preparing": (BUILT, "Identity"),
-    "sites.told_sizes": (RULE, "Concat"),
-    "inputs.wishes": (RULE, "Add Concat Expand GRU Gather LSTM Min Mul RNN Range Reshape RotaryEmbedding"),
-    "rules.bodies": (BUILT, "CastLike"),
-    "rules.expansion": (BUILT, "CastLike Identity"),
-    "splicing.fragment": (BUILT, "CastLike Identity"),
-    "splicing.placing": (BUILT, "Shape"),
-    "splicing.splice": (BUILT, "CastLike Identity"),
-    "freeing.demands": (FORMAT, "Concat"),
-    "freeing.places": (FORMAT, "Concat"),
-    "freeing.writing": (BUILT, "Add Cast Concat Div Expand Gather Max Min Mul Range Reshape Shape Squeeze"),
-    "ruleproof.instances": (BUILT, "Abs"),
-    "ruleproof.opsets": (BUILT, "Identity"),
-    "ruleproof.unifying": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),
-    "searches.branches": (FOUND, "And If Or Where"),
-    "searches.counted_loops": (FOUND, "Add And Cast Gather Identity Less Loop"),
-    "searches.gathers": (FOUND, "Gather GatherND Reshape"),
-    "searches.placeholders": (FORMAT, "SequenceConstruct"),
-    "searches.repeated_sizes": (FOUND, "Shape Size"),
-    "searches.whole_casts": (FOUND, "Add Cast Ceil Clip Floor Round"),
-    "shapes.supposed": (RULE, "Loop"),
-    "shapes.bodies": (RULE, "If Loop Scan"),
-    "shapes.columns": (RULE, "Cast Concat Cos Div Expand Gather GatherND Mul Neg Sin Slice Split Tile Transpose"),
-    "shapes.elements": (
+    "authoring.learning.codegen": (SAID, "Split"),
+    "rules.matching.associative.identities": (LAWS, "Add Div Exp Mul Sigmoid Sub Tanh"),
+    "rules.matching.op_requirements": (LAWS, "Mul Sigmoid Tanh"),
+    "rules.tracing.tracer": (BUILT, "CastLike"),
+    "rules.matching.match_state": (RULE, "Transpose"),
+    "rules.searches.redundant_qdq": (FOUND, "DequantizeLinear GlobalMaxPool MaxPool QuantizeLinear Relu"),
+    "proof.region.region_models": (BUILT, "Identity"),
+    "proof.region.inferred_sizes": (RULE, "Concat"),
+    "shapes.constraints.size_constraints": (
+        RULE,
+        "Add Concat Expand GRU Gather LSTM Min Mul RNN Range Reshape RotaryEmbedding",
+    ),
+    "rules.functions.function_body": (BUILT, "CastLike"),
+    "rules.functions.call_expansion": (BUILT, "CastLike Identity"),
+    "rules.replacing.replacement": (BUILT, "CastLike Identity"),
+    "rules.replacing.insertion_point": (BUILT, "Shape"),
+    "rules.replacing.splicer": (BUILT, "CastLike Identity"),
+    "edits.dynamic_dims.size_sources": (FORMAT, "Concat"),
+    "edits.dynamic_dims.position_indices": (FORMAT, "Concat"),
+    "edits.dynamic_dims.materialize": (
+        BUILT,
+        "Add Cast Concat Div Expand Gather Max Min Mul Range Reshape Shape Squeeze",
+    ),
+    "authoring.rule_proof.instances": (BUILT, "Abs"),
+    "authoring.rule_proof.opset_range": (BUILT, "Identity"),
+    "authoring.rule_proof.shape_solver": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),
+    "rules.searches.constant_conditions": (FOUND, "And If Or Where"),
+    "rules.searches.counted_loops": (FOUND, "Add And Cast Gather Identity Less Loop"),
+    "rules.searches.sequential_gathers": (FOUND, "Gather GatherND Reshape"),
+    "rules.searches.positional_arguments": (FORMAT, "SequenceConstruct"),
+    "rules.searches.duplicate_sizes": (FOUND, "Shape Size"),
+    "rules.searches.redundant_casts": (FOUND, "Add Cast Ceil Clip Floor Round"),
+    "shapes.hypothetical_shapes": (RULE, "Loop"),
+    "shapes.op_rules.control_flow": (RULE, "If Loop Scan"),
+    "shapes.values.equal_columns": (
+        RULE,
+        "Cast Concat Cos Div Expand Gather GatherND Mul Neg Sin Slice Split Tile Transpose",
+    ),
+    "shapes.values.symbolic_elements": (
         RULE,
         "Add And Cast Concat ConstantOfShape CumSum Equal Expand Gather GatherND Identity Mul Neg NonZero Or Range "
         "Slice Sub Transpose Trilu Where",
     ),
-    "shapes.elementwise": (RULE, "Pow"),
-    "shapes.making": (RULE, "Upsample"),
-    "shapes.ratios": (RULE, "Add Ceil Div Floor Mul"),
-    "shapes.selecting": (RULE, "ConstantOfShape"),
-    "shapes.sequences": (
+    "shapes.op_rules.elementwise": (RULE, "Pow"),
+    "shapes.op_rules.creation": (RULE, "Upsample"),
+    "shapes.algebra.ratios": (RULE, "Add Ceil Div Floor Mul"),
+    "shapes.op_rules.indexing": (RULE, "ConstantOfShape"),
+    "shapes.op_rules.sequences": (
         RULE,
         "Identity Optional SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SplitToSequence",
     ),
-    "shapes.shapes": (RULE, "Cast If Loop"),
-    "torch.torchscript": (FORMAT, "Cast"),
-    "precision.apply": (BUILT, "Cast"),
-    "precision.chosen": (BUILT, "GatherElements Identity"),
-    "precision.columns": (FORMAT, "Transpose"),
-    "precision.gauging": (
+    "shapes.shape_inference": (RULE, "Cast If Loop"),
+    "torch.exporters.torchscript": (FORMAT, "Cast"),
+    "precision.writing.apply_plan": (BUILT, "Cast"),
+    "precision.segments.selected_rows": (BUILT, "GatherElements Identity"),
+    "precision.segments.matmul_blocks": (FORMAT, "Transpose"),
+    "precision.measuring.range_instrumentation": (
         BUILT,
         "Abs Cast Concat Flatten Gather Greater If Less Loop Mul Neg ReduceMax ReduceMean Reshape Scan Shape Where",
     ),
-    "precision.plan": (FORMAT, "MatMul Transpose"),
-    "precision.typing": (RULE, "If Loop Scan"),
-    "opsets.adapters": (BUILT, "Flatten Reshape Resize ScatterElements Shape Upsample"),
-    "opsets.lossless": (
+    "precision.planning.dtype_plan": (FORMAT, "MatMul Transpose"),
+    "precision.writing.type_check": (RULE, "If Loop Scan"),
+    "shapes.opsets.adapters": (BUILT, "Flatten Reshape Resize ScatterElements Shape Upsample"),
+    "shapes.opsets.migration": (
         "versions between which nothing changed that a node could tell",
         "ArgMax ArgMin AveragePool Cast CastLike DepthToSpace DequantizeLinear GRU GatherND LSTM LpPool MaxPool "
         "QuantizeLinear RNN Reshape Resize ScatterElements ScatterND Shape TopK",

@@ -3,12 +3,12 @@
 import pytest
 from onnx import defs
 
-from surgeon.indexing.constants import FOLDS
-from surgeon.ops import records
-from surgeon.ops.operators import OTHERS, STANDARD
-from surgeon.ops.record import EVERY, Axes, Op
-from surgeon.ops.records import RECORDS, UNTOLD, likened, record
+from surgeon.ir.constants import FOLDS
 from surgeon.ops.schemas import history, schema
+from surgeon.ops.traits import trait_lookup
+from surgeon.ops.traits.op_traits import EVERY, Axes, Op
+from surgeon.ops.traits.trait_lookup import RECORDS, UNTOLD, likened, record
+from surgeon.ops.traits.trait_table import OTHERS, STANDARD
 
 # What a schema's text says of broadcasting and no record does: one input may have another shape than the result, the
 # second names the shape to broadcast to, the others say that they do not.
@@ -92,14 +92,14 @@ def test_axes_move_from_an_attribute_to_an_input(item):
 def test_what_broadcasts_is_said_to():
     """By the texts of the schemas: what speaks of broadcasting does, but for what is listed with why."""
     told = {item.name for item in defs.get_all_schemas() if not item.domain and "broadcast" in (item.doc or "").lower()}
-    assert told - BESIDE.keys() == records.BROADCASTING & {item.name for item in defs.get_all_schemas()}
-    assert records.BROADCASTING.isdisjoint(BESIDE)
+    assert told - BESIDE.keys() == trait_lookup.BROADCASTING & {item.name for item in defs.get_all_schemas()}
+    assert trait_lookup.BROADCASTING.isdisjoint(BESIDE)
 
 
 def test_what_folds_is_foldable():
     """What is computed for a match is what a search for constants may compute; neither is random."""
-    assert FOLDS.keys() <= records.FOLDABLE
-    assert not records.FOLDABLE & records.RANDOM
+    assert FOLDS.keys() <= trait_lookup.FOLDABLE
+    assert not trait_lookup.FOLDABLE & trait_lookup.RANDOM
 
 
 def test_what_has_no_record_is_likened_to_what_its_name_says():
@@ -111,7 +111,7 @@ def test_what_has_no_record_is_likened_to_what_its_name_says():
     assert likened("mine::Blend") == Op("mine::Blend")
 
 
-@pytest.mark.parametrize("name", sorted(records.BROADCASTING))
+@pytest.mark.parametrize("name", sorted(trait_lookup.BROADCASTING))
 def test_broadcasting_operators_take_two_inputs(name):
     """None of them has one input alone."""
     assert schema("", name).max_inputs > 1

@@ -89,7 +89,7 @@ def test_an_operator_that_is_none_names_its_helper_in_a_pattern():
         return g.relu(x) // 2
 
     with pytest.raises(RuleError, match=r"write g\.floor\(g\.div\(x, y\)\)"):
-        surgeon.matching.recording.trace(halves)
+        surgeon.rules.tracing.tracer.trace(halves)
 
 
 def test_a_condition_computes_nothing():
@@ -108,7 +108,7 @@ def test_numbers_of_a_pattern_are_not_computed_with():
         return g.relu(x) * (a * 2)
 
     with pytest.raises(RuleError, match="a is no number yet"):
-        surgeon.matching.recording.trace(both)
+        surgeon.rules.tracing.tracer.trace(both)
 
 
 @pytest.mark.parametrize(

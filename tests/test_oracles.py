@@ -6,9 +6,9 @@ import onnx
 import onnx.parser
 import pytest
 
-from surgeon.running.oracles import OWN_PATTERN, OWN_PATTERN_EVALUATED, open_oracle
-from surgeon.running.precision import Reference
-from surgeon.running.runtime import SessionError
+from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.oracle import OWN_PATTERN, OWN_PATTERN_EVALUATED, open_oracle
+from surgeon.runtime.sessions.ort_session import SessionError
 from tests.oracle_models import GELU, X, answer, gelu, model
 
 pytestmark = pytest.mark.usefixtures("forget_implementations")

@@ -6,8 +6,8 @@ import warnings
 import onnx
 import onnxruntime
 
-from surgeon.ops.schema_tables import history, operators
 from surgeon.ops.schemas import schema
+from surgeon.ops.schemas.op_schema import history, operators
 from tests.make_ort_schemas import TABLE, table, text
 
 

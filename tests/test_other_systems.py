@@ -17,11 +17,11 @@ import pytest
 from onnx import numpy_helper
 
 from surgeon.errors import ModelFileError
-from surgeon.file import external
+from surgeon.file.external_data import locations
 from surgeon.file.model import Model
 from surgeon.file.save import save
-from surgeon.running import child, children
-from surgeon.running.children import Answer, Child, Failure, Task
+from surgeon.runtime.processes import worker, worker_main
+from surgeon.runtime.processes.worker import Answer, Child, Failure, Task
 from tests.command_line import gelus, process, rule_file
 from tests.model_samples import WEIGHTS, files_in, renamed
 from tests.model_samples import external as with_data
@@ -139,7 +139,7 @@ def test_a_model_whose_values_are_in_use_is_saved_over_itself(system: str, tmp_p
 
 SWEEP = """
 import os, sys
-from surgeon.file.atomic import AtomicFile
+from surgeon.file.io.atomic_file import AtomicFile
 held = open(sys.argv[2], "rb")
 for _ in range(2):
     with AtomicFile(__import__("pathlib").Path(sys.argv[1])) as file:
@@ -160,7 +160,7 @@ def test_what_a_living_run_has_open_stays_on_windows(tmp_path: Path) -> None:
 
 
 ENDLESS = """
-from surgeon.running.children import Child, Task
+from surgeon.runtime.processes.worker import Child, Task
 child = Child()
 print(child.run(Task("tests.child_tasks:work", 0.0, 10.0)).value["pid"] == child.popen.pid)
 print(child.run(Task("tests.child_tasks:spin", 3, 0.5)))
@@ -176,7 +176,7 @@ def test_what_hangs_is_ended_by_the_clock_where_no_timer_is() -> None:
 
 def test_children_that_note_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows they inherit no open files: what they do is done, and of what ended it the note is missing."""
-    monkeypatch.setattr(children, "_page", lambda: None)
+    monkeypatch.setattr(worker, "_page", lambda: None)
     one = Child()
     try:
         answer = one.run(Task("tests.child_tasks:work", 0.0, 10.0))
@@ -193,14 +193,14 @@ def test_no_place_for_a_page_of_notes(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "no")
 
     monkeypatch.setattr(os, "memfd_create", refuse)
-    assert children._page() is None
+    assert worker._page() is None
     monkeypatch.delattr(os, "memfd_create")
-    handle = children._page()
+    handle = worker._page()
     assert handle is not None
     assert os.fstat(handle).st_nlink == 0
     os.close(handle)
     monkeypatch.setattr("tempfile.mkstemp", refuse)
-    assert children._page() is None
+    assert worker._page() is None
 
 
 def test_a_limit_of_memory_that_the_system_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +211,9 @@ def test_a_limit_of_memory_that_the_system_does_not_have(monkeypatch: pytest.Mon
 
     limits = SimpleNamespace(RLIMIT_DATA=2, getrlimit=lambda _: (-1, -1), setrlimit=refuse)
     monkeypatch.setitem(sys.modules, "resource", limits)
-    child._allow_memory(1 << 30)
+    worker_main._allow_memory(1 << 30)
     monkeypatch.setitem(sys.modules, "resource", None)
-    child._allow_memory(1 << 30)
+    worker_main._allow_memory(1 << 30)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_limit_of_memory_that_the_system_does_not_have(monkeypatch: pytest.Mon
 def test_windows_paths_out_of_the_folder_are_refused_everywhere(location: str, tmp_path: Path) -> None:
     """A model that is harmless here must not be harmful there."""
     with pytest.raises(ModelFileError, match="outside of the model's folder"):
-        external.resolve(tmp_path, location)
+        locations.resolve(tmp_path, location)
 
 
 def test_a_folder_on_another_drive_is_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_a_folder_on_another_drive_is_outside(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os.path, "commonpath", refuse)
     with pytest.raises(ModelFileError, match="leaves the model's folder"):
-        external.resolve(tmp_path, "w.data")
+        locations.resolve(tmp_path, "w.data")
 
 
 def test_backslashes_in_a_location_are_told(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import pytest
 
 import surgeon
 from surgeon import UsageError
-from surgeon.plugins import own_plugins
-from surgeon.running.children import Child, Task
-from surgeon.targets.tensorrt_plugins import plugins
-from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.served import Creation
+from surgeon.ops.plugins.builtin_plugins import plugins
+from surgeon.ops.plugins.plugin_declaration import own_plugins
+from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.tensorrt.library import installed
+from surgeon.runtime.tensorrt.parser_tasks import Creation
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -100,8 +100,8 @@ def test_a_declaration_in_python_is_the_same():
 
 def shapes_behind(call, version=""):
     from surgeon.file.model import Model
-    from surgeon.indexing.index import Index
-    from surgeon.shapes.indexed import shapes_of
+    from surgeon.ir.index import Index
+    from surgeon.shapes.index_shapes import shapes_of
 
     given = f', plugin_version = "{version}"' if version else ""
     model = parse(
@@ -215,7 +215,7 @@ def handed(model, plugin):
     try:
         known = plugin.name, plugin.version, plugin.namespace, list(plugin.attributes)
         asked = Creation(installed().module, model.SerializeToString(), *known)
-        return child.run(Task("surgeon.tensorrt.served:create", asked, 60.0)).value
+        return child.run(Task("surgeon.runtime.tensorrt.parser_tasks:create", asked, 60.0)).value
     finally:
         child.end()
 

@@ -12,14 +12,14 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.benching.result import Bench, Latency
+from surgeon.diagnostics.explanation import explanations
+from surgeon.display.html.bodies.rewrite import report_data
+from surgeon.display.html.elements import MOST_PICTURES, element, escaped, table
+from surgeon.display.html.page import SCHEMA, read
+from surgeon.display.html.render import fragment
+from surgeon.display.registry import SHOWN
 from surgeon.errors import UsageError
-from surgeon.explaining.explain import explanations
-from surgeon.pages.bodies import SHOWN
-from surgeon.pages.of_rewrites import report_data
-from surgeon.pages.page import SCHEMA, read
-from surgeon.pages.parts import MOST_PICTURES, element, escaped, table
-from surgeon.pages.showing import fragment
+from surgeon.runtime.timing.latency import Bench, Latency
 from surgeon.testing import parse
 from tests.command_line import ROOT, files_in, gelus, one_sentence, run
 
@@ -269,7 +269,7 @@ def test_without_the_library_that_lays_out_the_nodes_are_told(monkeypatch, resul
     def missing(*_):
         raise UsageError('Pictures need a library: pip install "onnx-surgeon[pictures]".')
 
-    monkeypatch.setattr("surgeon.drawing.picture.arrange", missing)
+    monkeypatch.setattr("surgeon.display.pictures.svg.arrange", missing)
     text = results["rewrite"]._repr_html_()
     assert "No picture: Pictures need a library" in text
     assert "<img" not in text

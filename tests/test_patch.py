@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from surgeon.errors import ModelFileError, RewriteError
-from surgeon.file import edits
 from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
+from surgeon.file.protobuf import byte_edits as edits
 from tests import sampling
 from tests.model_samples import GRAPH, everywhere, tensor
 from tests.wire_strategies import models, record, tokens, varint

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surgeon import Constant, Graph, RuleError, Tensor, require
-from surgeon.matching.recording import trace
+from surgeon.rules.tracing.tracer import trace
 from tests.models import graph, make, matches, ops, opset, reasons, run
 
 MY = opset(17)

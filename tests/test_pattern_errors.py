@@ -6,8 +6,8 @@ import pytest
 
 import surgeon
 from surgeon import Graph, RuleError, Tensor, rule
-from surgeon.matching.recording import trace
 from surgeon.rules.catalogue import all_rules
+from surgeon.rules.tracing.tracer import trace
 from surgeon.testing import parse
 from tests.models import graph, make, opset, run
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 from onnx import parser
 
-from surgeon.inputs.deciding import counts
-from surgeon.inputs.decisions import edges_of, numbers_in, scopes_of
-from surgeon.inputs.inputs import InputPlan
-from surgeon.sites.kinds import ANEW
-from surgeon.sites.pins import sprinkle
+from surgeon.analysis.decisions.thresholds import edges_of, numbers_in, scopes_of
+from surgeon.analysis.input_dependence import counts
+from surgeon.proof.cases.literal_injection import sprinkle
+from surgeon.proof.cases.value_strategies import ANEW
+from surgeon.runtime.inputs.input_generator import InputPlan
 
 LOWEST = float(np.finfo(np.float32).min)
 

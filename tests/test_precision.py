@@ -9,10 +9,10 @@ import onnx.parser
 import pytest
 from onnx import TensorProto
 
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.formulas import FORMULAS
-from surgeon.running.precision import Reference, widened
-from surgeon.running.runtime import Session, SessionError
+from surgeon.runtime.kernels.kernel_registry import FORMULAS
+from surgeon.runtime.sessions.float64_reference import Reference, widened
+from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 from tests.counting import calls
 from tests.models import opset
 from tests.onnx_cases import LONG_BEFORE_ROUNDING, array_of, cases_of
@@ -257,7 +257,7 @@ def test_kernels_that_refuse_only_when_they_run():
 
 def test_every_engine_is_asked_until_one_answers(monkeypatch):
     """The one that answers is kept, those that refused are closed."""
-    from surgeon.running import precision
+    from surgeon.runtime.sessions import float64_reference
 
     closed = []
 
@@ -274,7 +274,7 @@ def test_every_engine_is_asked_until_one_answers(monkeypatch):
             closed.append(self.name)
 
     monkeypatch.setattr(
-        precision, "_wide_models", lambda *_: iter([Engine(name) for name in ("first", "second", "third")])
+        float64_reference, "_wide_models", lambda *_: iter([Engine(name) for name in ("first", "second", "third")])
     )
     with Reference(model("(float[n] x) => (float[n] y) { y = Neg(x) }")) as one:
         assert one.run({"x": X[:1]})["y"] == X64[:1] + 1

@@ -8,15 +8,15 @@ import onnx
 import pytest
 
 import surgeon
+from surgeon.display.viewer.server import Server
 from surgeon.errors import UsageError
-from surgeon.running.runtime import SessionError
-from surgeon.targets.tensorrt_word import _helps
-from surgeon.tensorrt.asking import Objection
-from surgeon.tensorrt.engines import GpuEngine
-from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.served import Source
-from surgeon.tensorrt.words import FIXED_RANK
-from surgeon.viewing.server import Server
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.runtime.tensorrt.compatibility import Objection
+from surgeon.runtime.tensorrt.engine import GpuEngine
+from surgeon.runtime.tensorrt.error_messages import FIXED_RANK
+from surgeon.runtime.tensorrt.library import installed
+from surgeon.runtime.tensorrt.parser_tasks import Source
+from surgeon.targets.tensorrt.parser_findings import _helps
 from tests.command_line import run
 from tests.printed_commands import Case, check, recorded, sites, spelled_commands
 
@@ -88,13 +88,13 @@ rules = "cleanup"
 ATTENTION = "y = com.microsoft.Attention<num_heads = 2, qkv_hidden_sizes = [4, 4, 6]>(x, w)"
 CASES = [
     Case(
-        "surgeon.checking.dynamic_dims.check_dynamic_dims",
+        "surgeon.diagnostics.baked_in_sizes.check_dynamic_dims",
         BAKED,
         CHECK,
         "surgeon edit IN OUT --free 'x[0]=batch'",
     ),
     Case(
-        "surgeon.rewriting.acceptance._require_opset",
+        "surgeon.pipeline.acceptance.match_acceptance._require_opset",
         at(9, "(float[2, 4] x) => (float[s, 4] y) <int64[1] a = {0}, int64[1] b = {1}> { y = Slice(x, a, b) }"),
         "rewrite IN OUT --rules no_op_slice",
         "surgeon check IN",
@@ -102,7 +102,7 @@ CASES = [
     ),
     *(
         Case(
-            "surgeon.diagnosis.dtypes._tell",
+            "surgeon.targets.lint.dtype_conflicts._tell",
             at(17, f"({flowing}[n, 4] x) => ({flowing}[n, 4] y) <{stored}[4] c = {{1, 2, 3, 4}}> {{ {body} }}"),
             CHECK,
             f"surgeon convert IN OUT --from {other} --to {wanted}",
@@ -117,7 +117,7 @@ CASES = [
     ),
     *(
         Case(
-            "surgeon.searches.folding._left",
+            "surgeon.rules.searches.constant_folding._left",
             at(17, f"(float[n, 4] x) => (float[n, 4] y) <float[4] c = {{1, 2, 3, 4}}> {{ {body} y = Relu(x) }}"),
             "rewrite IN OUT --rules constant_folding",
             "surgeon rewrite IN OUT --rules dead_nodes",
@@ -126,7 +126,7 @@ CASES = [
     ),
     *(
         Case(
-            "surgeon.rewriting.runnable.ops_left",
+            "surgeon.pipeline.acceptance.kernel_support.ops_left",
             at(20, f"(float[n, 3, 4] x, float[4, 14] w) => (float[n, 3, k] y) {{ {body} }}", com_microsoft=1),
             f"rewrite IN OUT --rules onnx --target {target}",
             f"surgeon check OUT --target {checked}",
@@ -140,21 +140,21 @@ CASES = [
         )
     ),
     Case(
-        "surgeon.edits.free._declared",
+        "surgeon.edits.dynamic_dims.make_dynamic._declared",
         BAKED,
         "edit IN OUT --free 0=n",
         "surgeon edit IN OUT --free 0=batch",
         says="the graph still held 2",
     ),
     Case(
-        "surgeon.edits.head_columns.require_raw",
+        "surgeon.edits.detection.head_columns.require_raw",
         at(17, FINISHED),
         "append IN OUT nms",
         "surgeon append IN OUT nms --output boxes --scores scores",
         says="are the detections of 'boxes' and 'scores'",
     ),
     Case(
-        "surgeon.checking.remedies._command",
+        "surgeon.diagnostics.rule_suggestions._command",
         at(
             17,
             "(float[1, 32, 1] x) => (float[1, 3, 9, 2] y) <int64 step = {8}, float[16] window = "
@@ -164,13 +164,13 @@ CASES = [
         "surgeon rewrite IN OUT --rules stft --ep cuda",
     ),
     Case(
-        "surgeon.checking.remedies._command",
+        "surgeon.diagnostics.rule_suggestions._command",
         at(20, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.Gelu(x) }", com_microsoft=1),
         "check IN --target onnx",
         "surgeon rewrite IN OUT --rules gelu --target onnx",
     ),
     Case(
-        "surgeon.checking.remedies._command",
+        "surgeon.diagnostics.rule_suggestions._command",
         at(
             19,
             "(float[1, 2, 5, 5] x, float[3, 2, 3, 3] w, float[1, 18, 3, 3] o) => (float[1, 3, 3, 3] y) "
@@ -182,7 +182,7 @@ CASES = [
         says="the node lacks mask, bias, stride_w",
     ),
     Case(
-        "surgeon.checking.remedies._near",
+        "surgeon.diagnostics.rule_suggestions._near",
         at(
             17,
             "(float[2, 4, 8, 7] x, float[6, 2, 3, 2] w, float[2, 24, 4, 9] o, float[2, 12, 4, 9] m, float[6] b) => "
@@ -195,7 +195,7 @@ CASES = [
         then="rule deform_conv fires",
     ),
     Case(
-        "surgeon.checking.sets.command",
+        "surgeon.diagnostics.rule_combinations.command",
         at(
             13,
             "(float[2, 4] x) => (float y) <int64[1] one = {1}> "
@@ -205,14 +205,14 @@ CASES = [
         "surgeon rewrite IN OUT --rules constant_folding --target tensorrt",
     ),
     Case(
-        "surgeon.checking.sets._held",
+        "surgeon.diagnostics.rule_combinations._held",
         at(13, "(float[2, 4] x, int64[1] axes) => (float[n, m] y) { y = ReduceSum(x, axes) }"),
         TRT,
         "surgeon edit IN OUT --hold axes=VALUE",
         {"VALUE": "1"},
     ),
     Case(
-        "surgeon.targets.support._no_mapping",
+        "surgeon.targets.op_support._no_mapping",
         PLACEHOLDER,
         CHECK,
         "surgeon rewrite IN OUT --rules FILE.py",
@@ -220,25 +220,25 @@ CASES = [
         files={"rules.py": DOUBLED},
     ),
     Case(
-        "surgeon.targets.support._check_kernel",
+        "surgeon.targets.op_support._check_kernel",
         at(17, "(double[1, 2, 4, 4] x, double[2, 2, 1, 1] w) => (double[1, 2, 4, 4] y) { y = Conv(x, w) }"),
         CHECK,
         "surgeon convert IN OUT --from float64 --to float32",
     ),
     Case(
-        "surgeon.targets.support.raise_opset",
+        "surgeon.targets.op_support.raise_opset",
         at(13, "(int32[2, 4] x) => (int32[2, 4] y) { y = Relu(x) }"),
         CHECK,
         "surgeon upgrade IN OUT --opset 14",
     ),
     Case(
-        "surgeon.checking.check._add_declared",
+        "surgeon.diagnostics.target_check._add_declared",
         at(18, "(float[2, 4] x, float[4] w) => (float[2, 4] y) { g = Gelu(x) y = RMSNormalization(g, w) }"),
         CHECK,
         "surgeon upgrade IN OUT --opset 23",
     ),
     Case(
-        "surgeon.targets.tensorrt_checks._of_placeholder",
+        "surgeon.targets.tensorrt.documented_support._of_placeholder",
         PLACEHOLDER,
         TRT,
         "surgeon rewrite IN OUT --rules FILE.py --target tensorrt",
@@ -246,7 +246,7 @@ CASES = [
         files={"rules.py": DOUBLED},
     ),
     Case(
-        "surgeon.targets.tensorrt_checks._of_placeholder",
+        "surgeon.targets.tensorrt.documented_support._of_placeholder",
         PLACEHOLDER,
         f"{TRT} --custom-ops plugins.toml",
         "surgeon rewrite IN OUT --target tensorrt --plugin mylib::twice=PLUGIN",
@@ -254,7 +254,7 @@ CASES = [
         files={"plugins.toml": '[TwicePlugin]\ninputs = { x = "float32" }\noutputs = { y = "x" }\n'},
     ),
     Case(
-        "surgeon.targets.tensorrt_checks.DECLARED",
+        "surgeon.targets.tensorrt.documented_support.DECLARED",
         at(17, "(float[2, 4] x) => (float[2, 4] y) { y = trt.plugins.ThricePlugin(x) }", trt_plugins=1),
         TRT,
         "surgeon check IN --target tensorrt --custom-ops plugins.toml",
@@ -262,14 +262,14 @@ CASES = [
         files={"plugins.toml": '[ThricePlugin]\ninputs = { x = "float32" }\noutputs = { y = "x" }\n'},
     ),
     Case(
-        "surgeon.targets.tensorrt_checks.ORIGINAL",
+        "surgeon.targets.tensorrt.documented_support.ORIGINAL",
         at(17, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.QuickGelu(x) }", com_microsoft=1),
         TRT,
         "surgeon rewrite ORIGINAL OUT --rules tensorrt --target tensorrt",
         original=at(17, "(float[2, 4] x) => (float[2, 4] y) { s = Sigmoid(x) y = Mul(x, s) }"),
     ),
     Case(
-        "surgeon.targets.tensorrt_limits._recurrent",
+        "surgeon.targets.tensorrt.parser_limits._recurrent",
         at(
             17,
             "(float16[5, 2, 3] x, float16[1, 12, 3] w, float16[1, 12, 4] r, int32[2] n) => (float16[5, 1, 2, 4] y) "
@@ -284,34 +284,34 @@ CASES = [
         ),
     ),
     Case(
-        "surgeon.targets.tensorrt_precision.HALF",
+        "surgeon.targets.tensorrt.mixed_precision.HALF",
         at(17, "(float16[1, 3000] x) => (float16[1, 3000] y) { y = Softmax(x) }"),
         TRT,
         "surgeon convert ORIGINAL OUT --ep tensorrt",
         original=at(17, "(float[1, 3000] x) => (float[1, 3000] y) { y = Softmax(x) }"),
     ),
     Case(
-        "surgeon.targets.tensorrt_branches.fix_of",
+        "surgeon.targets.tensorrt.size_dependent_branches.fix_of",
         SIZED_IF,
         TRT,
         "surgeon edit IN OUT --dim n=N",
         {"N": "3"},
     ),
     Case(
-        "surgeon.targets.tensorrt_branches.fix_of",
+        "surgeon.targets.tensorrt.size_dependent_branches.fix_of",
         SIZED_IF,
         "rewrite IN OUT --rules constant_if --target tensorrt",
         "surgeon edit IN OUT --dim n=N",
         {"N": "3"},
     ),
     Case(
-        "surgeon.telling.misses.help_line",
+        "surgeon.display.content.near_misses.help_line",
         HARD_SWISH,
         "rewrite IN OUT --rules hard_swish",
         "surgeon upgrade IN OUT --opset 14",
     ),
     Case(
-        "surgeon.telling.misses.too_new",
+        "surgeon.display.content.near_misses.too_new",
         at(
             14,
             "(float[2, 4] x) => (float[2, 4] y) <float two = {2}, float eps = {0.00001}> "
@@ -322,41 +322,41 @@ CASES = [
         "surgeon upgrade IN OUT --opset 17",
     ),
     Case(
-        "surgeon.telling.misses.why_command",
+        "surgeon.display.content.near_misses.why_command",
         HARD_SWISH,
         "rewrite IN OUT --rules ort --target onnx",
         "surgeon explain IN --rules ort --target onnx",
         says="hard_swish",
     ),
     Case(
-        "surgeon.telling.misses.remarks",
+        "surgeon.display.content.near_misses.remarks",
         at(17, "(float[4] x) => (float[4] y) { r = Relu(x) a = Relu(r) y = nobody.knows(a) }", nobody=1),
         "rewrite IN OUT --rules cleanup",
         "surgeon check @/in.onnx",
         says="a rule that writes it in ops that the target has",
     ),
     Case(
-        "surgeon.rewriting.acceptance._too_old",
+        "surgeon.pipeline.acceptance.match_acceptance._too_old",
         HARD_SWISH,
         "explain IN --rules hard_swish",
         "surgeon upgrade IN OUT --opset 14",
     ),
     Case(
-        "surgeon.rewriting.acceptance._written",
+        "surgeon.pipeline.acceptance.match_acceptance._written",
         at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Neg(a) }"),
         f"{REWRITE} --check none",
         "surgeon upgrade IN OUT --opset 20",
         files={"rules.py": TOO_NEW},
     ),
     Case(
-        "surgeon.rewriting.acceptance._no_kernel",
+        "surgeon.pipeline.acceptance.match_acceptance._no_kernel",
         at(17, "(double[2, 4] x) => (double[2, 4] y) { a = Neg(x) y = Neg(a) }"),
         f"{REWRITE} --check none",
         "surgeon upgrade IN OUT --opset 18",
         files={"rules.py": NO_KERNEL},
     ),
     Case(
-        "surgeon.rewriting.tails.with_tail",
+        "surgeon.pipeline.rewriting.aliased_edit.with_tail",
         at(17, UNTOLD_DETECTOR),
         "rewrite IN OUT --rules nms",
         "surgeon append IN OUT nms",
@@ -364,14 +364,14 @@ CASES = [
         says="PROVED",
     ),
     Case(
-        "surgeon.running.kernels.missing",
+        "surgeon.runtime.provider_support.missing",
         at(17, "(double[2, 4] x, double[4, 4] w) => (double[2, 4] y) { b = MatMul(x, w) a = Neg(b) y = Neg(a) }"),
         f"{REWRITE} --check none",
         "surgeon convert IN OUT --from float64 --to float32",
         files={"rules.py": NO_DOUBLE},
     ),
     Case(
-        "surgeon.rules.bodies._too_new",
+        "surgeon.rules.functions.function_body._too_new",
         PLACEHOLDER.replace("17", "14"),
         f"{REWRITE} --check none",
         "surgeon upgrade IN OUT --opset 15",
@@ -392,28 +392,28 @@ CASES = [
         says="quick_gelu",
     ),
     Case(
-        "surgeon.rules.tails.no_rule",
+        "surgeon.rules.edit_aliases.no_rule",
         at(17, FIXED_DETECTOR),
         "explain IN --rules nms",
         "surgeon rewrite IN OUT --rules nms",
         says="PROVED",
     ),
     Case(
-        "surgeon.rules.tails.no_rule",
+        "surgeon.rules.edit_aliases.no_rule",
         at(17, FIXED_DETECTOR),
         "explain IN --rules nms",
         "surgeon append IN OUT nms",
         says="PROVED",
     ),
     Case(
-        "surgeon.ruleproof.prover._why_nothing",
+        "surgeon.authoring.rule_proof.prover._why_nothing",
         at(17, "(float[2] x) => (float[2] y) <float[2] a = {1, 2}> { b = Neg(a) y = Add(x, b) }"),
         "rules constant_folding --prove",
         "surgeon rewrite IN OUT --rules constant_folding",
         says="PROVED  1 of 1",
     ),
     Case(
-        "surgeon.precision.choices._untaken",
+        "surgeon.precision.planning.node_dtypes._untaken",
         at(12, "(float[2, 4] x) => (float[2, 4] y) { y = Relu(x) }"),
         "convert IN OUT --to bfloat16",
         "surgeon upgrade IN OUT --opset 13",
@@ -426,27 +426,27 @@ CASES = [
         says="ai.onnx::Add",
     ),
     Case(
-        "surgeon.precision.keeping._near",
+        "surgeon.precision.kept_nodes.selectors._near",
         RELU,
         "convert IN OUT --keep rule:gelu",
         "surgeon explain IN --rules gelu",
         says="there is no Erf in the model",
     ),
     Case(
-        "surgeon.explaining.explain._named",
+        "surgeon.diagnostics.explanation._named",
         RELU,
         "explain IN --rules gelu --node nothing",
         "surgeon view IN",
         says="is at http://",
     ),
     Case(
-        "surgeon.diagnosis.structure._statement",
+        "surgeon.targets.lint.graph_structure._statement",
         at(17, "(float[2, n] x) => (float[] y, float[] z) { y = Relu(x) z = Neg(x) }"),
         "check IN --target onnx",
         "surgeon edit IN OUT --state 'y=float32[2,n]' --state 'z=float32[2,n]'",
     ),
     Case(
-        "surgeon.diagnosis.structure._statement",
+        "surgeon.targets.lint.graph_structure._statement",
         at(17, "(float[2, n] x) => (float[] y) { y = nobody.knows(x) }", nobody=1),
         f"{CHECK} --no-load --target onnx",
         "surgeon edit IN OUT --state 'y=float32[SIZE,...]'",
@@ -454,46 +454,46 @@ CASES = [
         then="nobody::knows",
     ),
     Case(
-        "surgeon.editing.adding.require_casts",
+        "surgeon.pipeline.editing.node_insertion.require_casts",
         at(12, "(float[2, 4] x) => (float[2, 4] y) { y = Identity(x) }"),
         "edit IN OUT --retype x=bfloat16:cast",
         "surgeon upgrade IN OUT --opset 13",
     ),
     Case(
-        "surgeon.editing.draft.untold",
+        "surgeon.pipeline.editing.draft.untold",
         PLACEHOLDER,
         "extract IN OUT --from x --to p",
         "surgeon edit IN OUT --state 'p=DTYPE[SIZE,...]'",
         {"DTYPE": "float", "SIZE,...": "2,4"},
     ),
     Case(
-        "surgeon.edits.best_boxes._nodes",
+        "surgeon.edits.detection.nms_free._nodes",
         at(11, FIXED_DETECTOR),
         "append IN OUT best-boxes --form xyxy",
         "surgeon upgrade IN OUT --opset 12",
     ),
     Case(
-        "surgeon.edits.best_boxes._sizes",
+        "surgeon.edits.detection.nms_free._sizes",
         at(17, FREE_DETECTOR),
         "append IN OUT best-boxes --form xyxy",
         "surgeon edit IN OUT --dim n=N",
         {"N": "3"},
     ),
     Case(
-        "surgeon.edits.hold._values",
+        "surgeon.edits.model_io.set_input._values",
         at(17, "(float[n, 4] x, float[4] b) => (float[n, 4] y) { y = Add(x, b) }"),
         "edit IN OUT --hold x=1",
         "surgeon edit IN OUT --dim n=N",
         {"N": "3"},
     ),
     Case(
-        "surgeon.edits.pictures.apply",
+        "surgeon.edits.prepend.apply",
         at(10, "(float[1, 3, 8, 8] x) => (float[1, 3, 8, 8] y) { y = Relu(x) }"),
         "prepend IN OUT image --resize 8",
         "surgeon upgrade IN OUT --opset 18",
     ),
     Case(
-        "surgeon.edits.quantization.UNTOLD",
+        "surgeon.edits.strip_qdq.UNTOLD",
         at(
             17,
             "(float[2, 4] x) => (float[2, 4] y) <float s = {0.5}, int8 z = {0}> "
@@ -505,13 +505,13 @@ CASES = [
         says="FAILED",
     ),
     Case(
-        "surgeon.freeing.checks._require_input",
+        "surgeon.edits.dynamic_dims.op_constraints._require_input",
         at(9, "(float[4, 6] x) => (float[4, 6] y) { s = Slice<axes = [0], starts = [0], ends = [4]>(x) y = Relu(s) }"),
         "edit IN OUT --free 0=batch",
         "surgeon upgrade IN OUT --opset 10",
     ),
     Case(
-        "surgeon.freeing.walk.give",
+        "surgeon.edits.dynamic_dims.propagation.give",
         at(18, "(float[4, 6] x) => (float[4, 6] y) { a = m.f(x) y = Relu(a) }", m=1)
         + '<domain: "m", opset_import: ["" : 18]> f (x) => (y) '
         "{ s = Constant<value = int64[2] {4, 6}>() y = Reshape(x, s) }",
@@ -519,7 +519,7 @@ CASES = [
         "surgeon rewrite IN OUT --inline m::f",
     ),
     Case(
-        "surgeon.indexing.local.require_free",
+        "surgeon.ir.function_table.require_free",
         at(18, "(float[4] x) => (float[4] y) { a = mylib.f(x) y = other.twice(a) }", mylib=1, other=1)
         + '<domain: "mylib", opset_import: ["" : 18]> f (x) => (y) { y = Relu(x) }',
         f"{REWRITE} --check none",
@@ -532,7 +532,7 @@ CASES = [
         },
     ),
     Case(
-        "surgeon.console.append_command.asked",
+        "surgeon.cli.commands.append.asked",
         RELU,
         "record recipe.toml append IN OUT ORIGINAL",
         "surgeon merge IN @/original.onnx OUT --connect OUTPUT=INPUT",
@@ -541,7 +541,7 @@ CASES = [
         original=at(17, "(float[2, 4] u) => (float[2, 4] v) { v = Neg(u) }"),
     ),
     Case(
-        "surgeon.console.capture_command.capture",
+        "surgeon.cli.commands.capture.capture",
         at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Neg(a) }"),
         "capture IN --from x --to y --name both",
         "surgeon rewrite @/in.onnx OUT --rules ./both.py",
@@ -549,7 +549,7 @@ CASES = [
         written={"both.py": ('g.op("my.domain::Both", x)', "g.identity(x)")},
     ),
     Case(
-        "surgeon.console.cli.rules",
+        "surgeon.cli.app.rules",
         RELU,
         "rules --prove",
         "surgeon rules NAMES --prove",
@@ -557,7 +557,7 @@ CASES = [
         says="PROVED",
     ),
     Case(
-        "surgeon.console.manual.print_tail",
+        "surgeon.display.terminal.rule_manual.print_tail",
         at(17, FIXED_DETECTOR),
         "rules nms",
         "surgeon append IN OUT nms",
@@ -565,7 +565,7 @@ CASES = [
         says="PROVED",
     ),
     Case(
-        "surgeon.recipes.reading.load_recipe",
+        "surgeon.automation.recipes.recipe_file.load_recipe",
         at(17, FIXED_DETECTOR),
         "run IN OUT recipe.toml",
         "surgeon run RECIPE IN OUT",
@@ -574,7 +574,7 @@ CASES = [
         files={"recipe.toml": RECIPE},
     ),
     Case(
-        "surgeon.console.fleet_options._lacking",
+        "surgeon.cli.fleet_options._lacking",
         RELU,
         "run IN OUT",
         "surgeon run RECIPE.toml @/in.onnx @/first.onnx",
@@ -583,7 +583,7 @@ CASES = [
         files={"recipe.toml": RECIPE},
     ),
     Case(
-        "surgeon.console.fleet_options._lacking",
+        "surgeon.cli.fleet_options._lacking",
         RELU,
         "run IN OUT",
         "surgeon rewrite @/in.onnx @/first.onnx --rules NAMES",
@@ -591,7 +591,7 @@ CASES = [
         says="UNCHANGED",
     ),
     Case(
-        "surgeon.console.slips.unknown_command",
+        "surgeon.cli.command_suggestions.unknown_command",
         RELU,
         "IN --rules gelu",
         "surgeon inspect @/in.onnx",
@@ -599,13 +599,13 @@ CASES = [
     ),
 ]
 ELSEWHERE = {
-    "surgeon.targets.tensorrt_branches.next_steps",
-    "surgeon.console.guard._defect",
-    "surgeon.targets.tensorrt_word._helps",
-    "surgeon.targets.tensorrt_word._commands",
-    "surgeon.tensorrt.engines.__init__",
-    "surgeon.tensorrt.running.require_engines",
-    "surgeon.viewing.view.view",
+    "surgeon.targets.tensorrt.size_dependent_branches.next_steps",
+    "surgeon.cli.options._defect",
+    "surgeon.targets.tensorrt.parser_findings._helps",
+    "surgeon.targets.tensorrt.parser_findings._commands",
+    "surgeon.runtime.tensorrt.engine.__init__",
+    "surgeon.runtime.tensorrt.isolated_engine.require_engines",
+    "surgeon.display.viewer.view.view",
 }
 """Places that other tests run, below and in `test_tensorrt_sizes`: a defect, a missing package, a GPU, a build."""
 
@@ -643,11 +643,11 @@ def test_the_command_of_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPat
     def broken(*_: object) -> None:
         raise ValueError("not even wrong")
 
-    monkeypatch.setattr("surgeon.rewriting.rewrite.indexed", broken)
+    monkeypatch.setattr("surgeon.pipeline.rewriting.rewrite.indexed", broken)
     onnx.save(onnx.parser.parse_model(RELU), "in.onnx")
     with recorded() as made:
         said = run("rewrite", "in.onnx", "out.onnx", "--rules", "gelu")
-    (printed,) = made["surgeon.console.guard._defect"]
+    (printed,) = made["surgeon.cli.options._defect"]
     assert said.stderr.endswith(f"{printed}\n")
     shown = run(*shlex.split(printed)[1:])
     assert isinstance(shown.exception, ValueError)
@@ -655,11 +655,11 @@ def test_the_command_of_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPat
 
 def test_the_command_instead_of_a_notebook_s_view(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(onnx.parser.parse_model(RELU), "MODEL")
-    monkeypatch.delitem(sys.modules, "surgeon.viewing.widget", raising=False)
+    monkeypatch.delitem(sys.modules, "surgeon.display.viewer.widget", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with recorded() as made, pytest.raises(UsageError) as told:
         surgeon.view("MODEL")
-    (printed,) = made["surgeon.viewing.view.view"]
+    (printed,) = made["surgeon.display.viewer.view.view"]
     assert printed in str(told.value)
     assert "is at http://" in run(*shlex.split(printed)[1:]).output
 
@@ -685,16 +685,16 @@ def test_the_commands_around_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"why": "there is no driver"}
 
     with monkeypatch.context() as patched, recorded() as made:
-        patched.setattr("surgeon.tensorrt.running._asked", none)
+        patched.setattr("surgeon.runtime.tensorrt.isolated_engine._asked", none)
         said = run("compare", "in.onnx", "in.onnx", "--with", "tensorrt")
-    (printed,) = made["surgeon.tensorrt.running.require_engines"]
+    (printed,) = made["surgeon.runtime.tensorrt.isolated_engine.require_engines"]
     assert printed in said.output
     assert "Det" in run(*_filled(printed)).output
-    monkeypatch.setattr("surgeon.tensorrt.engines.GpuDriver", lambda: None)
+    monkeypatch.setattr("surgeon.runtime.tensorrt.engine.GpuDriver", lambda: None)
     source = Source(installed().module, Path("in.onnx").read_bytes())
     with recorded() as made, pytest.raises(SessionError) as told:
         GpuEngine(source, lambda _: None, short=True)
-    (printed,) = made["surgeon.tensorrt.engines.__init__"]
+    (printed,) = made["surgeon.runtime.tensorrt.engine.__init__"]
     assert printed in str(told.value)
     assert "at: y" in run(*_filled(printed)).output
 

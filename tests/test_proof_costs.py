@@ -6,16 +6,16 @@ from onnx import helper, numpy_helper
 
 import surgeon
 from surgeon import Constant, Graph, Tensor, rule
-from surgeon.inputs.filling import Filler
-from surgeon.models.loads import Load
-from surgeon.shapes.symbols import symbol
-from surgeon.sites import remote, site_check
-from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
-from surgeon.sites.remote import run_here
-from surgeon.sites.setting import Setting
-from surgeon.sites.site_proof import Attempt
-from surgeon.sites.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Sizes
-from surgeon.sites.spoken import meant
+from surgeon.proof.cases.dim_assignment import Setting
+from surgeon.proof.cases.size_strategies import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Sizes
+from surgeon.proof.node_cost import Load
+from surgeon.proof.proof_case import Experiment, Input, MiniModels, ProofOptions
+from surgeon.proof.region.literals import meant
+from surgeon.proof.site import site_prover, worker_proofs
+from surgeon.proof.site.proof_run import Attempt
+from surgeon.proof.site.worker_proofs import run_here
+from surgeon.runtime.inputs.tensor_filler import Filler
+from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
 from tests.test_further_sizes import EMPTY
 
@@ -31,8 +31,8 @@ def runs(monkeypatch):
         return original(self, feeds, values)
 
     monkeypatch.setattr(Attempt, "_run", run)
-    monkeypatch.setattr(site_check, "proofs_of", lambda experiments, jobs: [run_here(item) for item in experiments])
-    monkeypatch.setattr(remote, "start", lambda: None)
+    monkeypatch.setattr(site_prover, "proofs_of", lambda experiments, jobs: [run_here(item) for item in experiments])
+    monkeypatch.setattr(worker_proofs, "start", lambda: None)
     return found
 
 
@@ -385,7 +385,7 @@ def test_each_side_carries_the_large_constants_that_it_reads(runs, monkeypatch):
         sent.extend(asked)
         return [run_here(item) for item in asked]
 
-    monkeypatch.setattr(site_check, "proofs_of", proofs)
+    monkeypatch.setattr(site_prover, "proofs_of", proofs)
 
     @rule(patterns=[lambda g, x, w, c: g.mul(g.matmul(x, w), c)])
     def folded(g: Graph, x: Tensor, w: Constant, c: Constant) -> Tensor:

@@ -6,8 +6,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
+from surgeon.runtime.numerics.tensor_judge import judge
 from surgeon.testing import parse
-from surgeon.verdicts.judge import judge
 
 
 def outcome(text, wrong, **settings):
@@ -188,7 +188,7 @@ def test_a_wrong_rule_reads_a_bounded_amount(tmp_path, monkeypatch):
 
 def test_a_large_weight_that_was_folded_is_unproved_and_not_wrong(tmp_path):
     """Only its own value could prove it, and that is more than a proof reads."""
-    from surgeon.sites import site_check
+    from surgeon.proof.site import site_prover
 
     weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
     model = parse("(float[n, 128] x) => (float[n, 128] y) { a = MatMul(x, w) y = Relu(a) }")
@@ -200,7 +200,7 @@ def test_a_large_weight_that_was_folded_is_unproved_and_not_wrong(tmp_path):
 
     assert outcome(model, folded)[0] == "proved"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site_check, "MOST_READ", 1000)
+        patch.setattr(site_prover, "MOST_READ", 1000)
         told, why = outcome(model, folded)
     assert told == "unproved"
     assert "are more than a proof reads" in why

@@ -11,13 +11,13 @@ import pytest
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, UsageError, rule
-from surgeon.running import children, crew
-from surgeon.running.children import Answer, Failure
-from surgeon.shapes.symbols import symbol
-from surgeon.sites import remote
-from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.proof_case import Experiment, Input, MiniModels, ProofOptions
+from surgeon.proof.site import worker_proofs
+from surgeon.runtime.processes import worker, worker_pool
+from surgeon.runtime.processes.worker import Answer, Failure
+from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
-from surgeon.verdicts.result import Outcome
 from tests.command_line import run
 from tests.test_children import ROOT, ends
 
@@ -152,10 +152,10 @@ def test_reports_are_equal_whatever_the_number_of_jobs():
 
 def test_a_second_rewrite_finds_the_child_of_the_first():
     proved(TWICE, relu_once, jobs=1)
-    first = children.waiting()
+    first = worker.waiting()
     proved(TWICE, relu_once, jobs=1)
     assert first
-    assert children.waiting() == first
+    assert worker.waiting() == first
 
 
 STARTS = """
@@ -169,7 +169,7 @@ def relu_once(g, x):
 
 model = parse({model!r})
 _, report = surgeon.rewrite(model, relu_once, **{settings})
-print(len(report.sites), report.outcome, len(getattr(sys.modules.get("surgeon.running.children"), "_idle", ())))
+print(len(report.sites), report.outcome, len(getattr(sys.modules.get("surgeon.runtime.processes.worker"), "_idle", ())))
 """
 UNLIKE = "(float[n, 4] x) => (float[n, 4] y) { a = Relu(x) y = Neg(a) }"
 
@@ -229,11 +229,11 @@ def unranked(divisor):
 
 def test_a_rank_that_only_a_run_tells_is_asked_of_a_child(monkeypatch):
     asked = []
-    run_tasks = crew.run
-    monkeypatch.setattr(crew, "run", lambda tasks, jobs: run_tasks(asked.append(list(tasks)) or asked[-1], jobs))
+    run_tasks = worker_pool.run
+    monkeypatch.setattr(worker_pool, "run", lambda tasks, jobs: run_tasks(asked.append(list(tasks)) or asked[-1], jobs))
     assert unranked(2).outcome is Outcome.PROVED
     assert [task.function for tasks in asked for task in tasks] == [
-        f"{remote.MODULE}:{name}" for name in ("trace", "prove")
+        f"{worker_proofs.MODULE}:{name}" for name in ("trace", "prove")
     ]
 
 
@@ -264,9 +264,9 @@ def test_the_command_line_has_the_limits(tmp_path):
 def test_no_more_children_are_at_hand_than_usual(monkeypatch, jobs, most):
     """However many proofs may be made at once, a child beyond these is started when there is work for it."""
     asked = []
-    monkeypatch.setattr(children, "spare", asked.append)
-    crew.spare(jobs)
-    assert asked == [min(most, crew.usual_jobs())]
+    monkeypatch.setattr(worker, "spare", asked.append)
+    worker_pool.spare(jobs)
+    assert asked == [min(most, worker_pool.usual_jobs())]
 
 
 @pytest.mark.parametrize("options", [{"jobs": 0}, {"jobs": -1}, {"proof_time": 0.0}, {"proof_time": float("inf")}])
@@ -314,17 +314,17 @@ REPLACEMENT = {"side": "the replacement", "agreed": 1}
     ],
 )
 def test_what_it_means_that_a_child_gives_no_proof(names, failure, outcome, reason):
-    proof = remote._proof(experiment(*names), failure)
+    proof = worker_proofs._proof(experiment(*names), failure)
     assert proof.outcome.value == outcome
     assert proof.reason.startswith(reason)
 
 
 def test_too_little_memory_says_how_much_there_was():
-    gigabytes = f"{children.memory_limit() / 1e9:.1f} GB"
-    proof = remote._proof(experiment("n"), Failure("memory", noted=ORIGINAL))
+    gigabytes = f"{worker.memory_limit() / 1e9:.1f} GB"
+    proof = worker_proofs._proof(experiment("n"), Failure("memory", noted=ORIGINAL))
     assert proof.reason == f"the original takes more than {gigabytes} of memory: give smaller sizes (--dim n=2)"
     noted = {**ORIGINAL, "at": {"by_symbol": {"n": 1 << 30}, "shrunk": []}}
-    proof = remote._proof(experiment("n"), Failure("memory", noted=noted))
+    proof = worker_proofs._proof(experiment("n"), Failure("memory", noted=noted))
     assert f"of memory ('x', float32[{1 << 30}, 4], has 17.2 GB): give smaller sizes" in proof.reason
-    proof = remote._proof(experiment(), Failure("memory", noted=None))
+    proof = worker_proofs._proof(experiment(), Failure("memory", noted=None))
     assert proof.reason == f"its proof takes more than {gigabytes} of memory: use a machine with more"

@@ -9,7 +9,7 @@ import pytest
 
 import surgeon
 import surgeon.torch
-from surgeon.ops import torch_schemas
+from surgeon.ops import torch_schema
 from tests.command_line import ROOT
 
 GIVEN = {"Constant", "Tensor"}  # tensors are gs's own
@@ -55,7 +55,7 @@ def test_every_field_has_its_line(name):
 def test_examples_run(name, tmp_path, monkeypatch):
     """In a folder that has the models where a checkout has them."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(torch_schemas, "_declared", {})  # what an example declares is for it alone
+    monkeypatch.setattr(torch_schema, "_declared", {})  # what an example declares is for it alone
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks/models").symlink_to(ROOT / "notebooks/models")
     tests = [test for test in doctest.DocTestFinder(recurse=False).find(PUBLIC[name], name, globs={}) if test.examples]

@@ -13,7 +13,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 import surgeon
 from surgeon.edits import AddOutput, PrependImage, Rename, StripDoc
-from surgeon.file.beside import path_between
+from surgeon.file.temporary_model import path_between
 from tests.command_line import files_in, run
 
 MODEL = Path(__file__).resolve().parents[1] / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -169,7 +169,7 @@ def test_what_fails_leaves_nothing(tmp_path):
 def test_what_a_killed_run_left_is_swept(tmp_path):
     """By the next run over the same source; what a run that still lives has there stays."""
     source = convolution(tmp_path)
-    leave = "import sys; from pathlib import Path; from surgeon.file.beside import path_between as p; "
+    leave = "import sys; from pathlib import Path; from surgeon.file.temporary_model import path_between as p; "
     leave += "p(Path(sys.argv[1]).parent, Path(sys.argv[1])).touch()"
     subprocess.run([sys.executable, "-c", leave, source], check=True)
     own = path_between(tmp_path, source)
@@ -273,7 +273,7 @@ def test_a_recipe_is_not_lost_where_the_next_step_cannot_be_written(tmp_path, mo
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("surgeon.file.atomic.write_all", full)
+    monkeypatch.setattr("surgeon.file.io.atomic_file.write_all", full)
     done = run("record", path, "edit", "a", "b", "--rename", "logits=z")
     assert (done.exit_code, done.output) == (
         2,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from surgeon.file.records import doc_record, kind_record, metadata_record, node_record
+from surgeon.file.protobuf.node_encoder import doc_record, kind_record, metadata_record, node_record
 
 NAMES = st.lists(st.text(max_size=200), max_size=4)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.runtime import SessionError
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 from tests import sampling
 from tests.onnx_cases import array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, one_node, require_same

@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.telling.misses import remarks
+from surgeon.display.content.near_misses import remarks
 from surgeon.testing import parse
 from tests.command_line import run
 

@@ -10,13 +10,13 @@ import click
 import pytest
 
 from surgeon import rewrite
-from surgeon.console.progress import Spinner
-from surgeon.console.report import diff_lines, print_report
-from surgeon.listing import and_more, first_of
-from surgeon.misses.findings import Mismatch
-from surgeon.rewriting.result import NodeInfo, Report
-from surgeon.telling.rewrites import node_line
-from surgeon.verdicts.result import Outcome
+from surgeon.cli.progress import Spinner
+from surgeon.display.content.rewrite import node_line
+from surgeon.display.terminal.rewrite import diff_lines, print_report
+from surgeon.pipeline.reports.rewrite_report import NodeInfo, Report
+from surgeon.proof.check_result import Outcome
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.text import and_more, first_of
 from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save
 
 
@@ -182,7 +182,7 @@ def test_the_spinner_shows_itself_only_when_work_takes_long(
     with Spinner() as spinner:
         spinner.update("gelu", 1)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("surgeon.console.progress.DELAY", 0.0)
+    monkeypatch.setattr("surgeon.cli.progress.DELAY", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with Spinner() as spinner:
         spinner.update("gelu", 128)
@@ -197,7 +197,7 @@ def test_the_spinner_counts_what_it_is_told_to(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proofs of a rule are no rewrites."""
-    monkeypatch.setattr("surgeon.console.progress.DELAY", 0.0)
+    monkeypatch.setattr("surgeon.cli.progress.DELAY", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with Spinner("proof") as spinner:
         spinner.wait()
@@ -207,7 +207,7 @@ def test_the_spinner_counts_what_it_is_told_to(
 
 def test_the_spinner_tells_a_phase_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Phases are not counted in rewrites, and are not thinned out."""
-    monkeypatch.setattr("surgeon.console.progress.DELAY", 0.0)
+    monkeypatch.setattr("surgeon.cli.progress.DELAY", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     for phase, words in (
         ("prove", "proving 1,001 sites"),
@@ -382,7 +382,7 @@ def test_there_is_one_way_to_say_how_many_more() -> None:
     """No list ends in another word; only what is drawn has room for nothing but dots."""
     for path in sorted((ROOT / "surgeon").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if path.name != "listing.py":
+        if path.name != "text.py":
             assert not re.search(r"and \{[^}]*\} (more|others)|\"and \{[^}]*\} more", text), path
 
 

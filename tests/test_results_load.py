@@ -11,7 +11,7 @@ import pytest
 
 import surgeon
 from surgeon import CheckFailed, Graph, Tensor
-from surgeon.models import loading
+from surgeon.proof.model import load_check
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -92,7 +92,8 @@ def test_a_result_without_a_site_to_blame_is_not_written(tmp_path: Path, monkeyp
     """As where ONNX Runtime refuses the one and the other."""
     path, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(model_of("a = Add(x, x) y = Swish(a)", opset=24), path)
-    monkeypatch.setattr("surgeon.upgrading.upgrade._Judgement._lacking", lambda *_: "")  # as if no table told it
+    # As if no table had it.
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._Judgement._lacking", lambda *_: "")
     found = run("upgrade", path, out, "--opset", 25, "--check", "none")
     assert found.exit_code == 1
     assert (
@@ -106,14 +107,14 @@ def test_a_result_without_a_site_to_blame_is_not_written(tmp_path: Path, monkeyp
 
 
 def test_a_node_without_a_name_is_named_by_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surgeon.upgrading.upgrade._Judgement._lacking", lambda *_: "")
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._Judgement._lacking", lambda *_: "")
     onnx.save(model_of("a = Swish(x) y = Swish(a)", opset=24), tmp_path / "in.onnx")
     with pytest.raises(CheckFailed, match="node with name '': Swish at a, y; nothing was written"):
         surgeon.upgrade(tmp_path / "in.onnx", 25, tmp_path / "out.onnx", check="none")
 
 
 def test_what_edits_and_merges_make_is_loaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surgeon.upgrading.upgrade._Judgement._lacking", lambda *_: "")
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._Judgement._lacking", lambda *_: "")
     swish, other, out = model_of("y = Swish(x)", opset=24), model_of("y = Abs(x)", opset=25), tmp_path / "out.onnx"
     onnx.save(swish, tmp_path / "in.onnx")
     edits = [surgeon.edits.Rename("x", "z"), surgeon.edits.RaiseOpset(25)]
@@ -158,11 +159,12 @@ def test_foreign_ops_and_kernels_of_another_provider_may_be_lacking(tmp_path: Pa
 
 
 def test_a_model_that_takes_too_long_to_load_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from surgeon.running.runtime import SessionError
+    from surgeon.runtime.sessions.ort_session import SessionError
 
     for refused in (SessionError("late", missing=True, cut_off=True), SessionError("full", lacks="memory")):
-        monkeypatch.setattr("surgeon.running.away.Away.open", lambda *_, _refused=refused, **__: _raise(_refused))
-        assert loading.loading([model_of()], model_of("y = Abs(x)"), surgeon.CheckOptions()) == ("", "")
+        opening = "surgeon.runtime.sessions.isolated_session.Away.open"
+        monkeypatch.setattr(opening, lambda *_, _refused=refused, **__: _raise(_refused))
+        assert load_check.loading([model_of()], model_of("y = Abs(x)"), surgeon.CheckOptions()) == ("", "")
 
 
 def _raise(error: Exception) -> None:
@@ -172,9 +174,9 @@ def _raise(error: Exception) -> None:
 def test_large_weights_are_not_read_to_load_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime gets the file's own bytes by place; what is wrong with the rest it says all the same."""
     seen = []
-    opened = loading.pointing_at
-    monkeypatch.setattr(loading, "LARGE", 1 << 20)
-    monkeypatch.setattr(loading, "pointing_at", lambda model: seen.append(opened(model)) or seen[-1])
+    opened = load_check.pointing_at
+    monkeypatch.setattr(load_check, "LARGE", 1 << 20)
+    monkeypatch.setattr(load_check, "pointing_at", lambda model: seen.append(opened(model)) or seen[-1])
     weight = np.ones((4, 1 << 18), np.float32)
     model = model_of("t = MatMul(x, w) z = Transpose(w) y = MatMul(t, z)")
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
@@ -185,7 +187,7 @@ def test_large_weights_are_not_read_to_load_a_model(tmp_path: Path, monkeypatch:
     (made,) = seen
     assert made.graph.initializer[0].external_data[0].key == "location"
     assert made.ByteSize() < 10_000
-    monkeypatch.setattr("surgeon.upgrading.upgrade._Judgement._lacking", lambda *_: "")
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._Judgement._lacking", lambda *_: "")
     model.graph.node.append(onnx.helper.make_node("Swish", ["y"], ["s"]))
     model.opset_import[0].version = 24
     onnx.save(model, path)

@@ -9,7 +9,7 @@ import pytest
 from surgeon.patterns.gelu import gelu
 
 from surgeon import CheckFailed, CheckOptions, Graph, GraphError, Tensor, UsageError, find, require, rewrite, rule
-from surgeon.shapes.symbols import symbol
+from surgeon.shapes.algebra.size_expressions import symbol
 from tests.models import graph, make, ops, opset
 
 CONSTANTS = "float sqrt2 = {1.4142135}, float one = {1.0}, float half = {0.5}"

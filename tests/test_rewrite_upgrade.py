@@ -11,8 +11,8 @@ import pytest
 
 import surgeon
 from surgeon import CheckFailed, CheckOptions, UsageError
-from surgeon.telling.rewrites import allowed_texts
-from surgeon.verdicts.side_by_side import side_by_side
+from surgeon.array_text import side_by_side
+from surgeon.display.content.rewrite import allowed_texts
 from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
 from tests.test_what_helps import hard_swishes, text_of
 
@@ -136,7 +136,7 @@ def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp
 
 def test_an_upgrade_that_answers_otherwise_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole model is run before and after: what the tables of lossless steps do not know is found there."""
-    from surgeon.opsets import adapters
+    from surgeon.shapes.opsets import adapters
 
     monkeypatch.setitem(adapters.ADAPTERS, ("Softmax", 13), lambda _: "")  # as if nothing had changed
     path = hard_swishes(tmp_path, opset=12, more=f"{FLAT} o = Abs(s)", outputs="float[n, m] y, float o")

@@ -8,7 +8,7 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.rewriting.result import Site
+from surgeon.pipeline.reports.rewrite_report import Site
 from surgeon.testing import parse
 
 
@@ -340,7 +340,7 @@ def test_bisection_finds_room_where_the_result_will_be(tmp_path, monkeypatch):
     def full(*_, **__):
         raise surgeon.ModelFileError("No room.")
 
-    monkeypatch.setattr("surgeon.rewriting.checking.save", full)
+    monkeypatch.setattr("surgeon.pipeline.rewriting.verification.save", full)
     options = CheckOptions(inputs=[tmp_path / "mine.npz"])
     error = caught(source / "in.onnx", secret_rules(), output=out / "out.onnx", check="model", options=options)
     assert [site.rule for site in error.report.rolled_back] == ["first"]

@@ -10,10 +10,10 @@ from onnx import NodeProto, TensorProto, helper
 
 from surgeon import Graph, Tensor, rule
 from surgeon.file.model import Model
-from surgeon.rewriting.driver import NodeFilter
-from surgeon.rewriting.run import RuleRun, indexed
-from surgeon.running.runtime import Session
-from surgeon.splicing.write import patch_of
+from surgeon.ir.index_patch import patch_of
+from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
+from surgeon.runtime.sessions.ort_session import Session
 from tests import sampling
 
 INPUTS = {"x": np.array([[-1.5, 2, 0, 3], [4, -0.25, -7, 1e-3]], np.float32)}

@@ -10,14 +10,14 @@ from onnx import TensorProto
 from surgeon.patterns.gelu import exact, gelu
 
 from surgeon import Graph, Tensor, require, rule
-from surgeon.console.rule_proof import print_rule_proof
-from surgeon.ruleproof import prover
-from surgeon.ruleproof.layouts import Layout
-from surgeon.ruleproof.opsets import newest_opset
-from surgeon.ruleproof.prover import prove_rule
-from surgeon.ruleproof.result import Proof, RuleProof, Standing
+from surgeon.authoring.rule_proof import prover
+from surgeon.authoring.rule_proof.opset_range import newest_opset
+from surgeon.authoring.rule_proof.pattern_arguments import Layout
+from surgeon.authoring.rule_proof.prover import prove_rule
+from surgeon.authoring.rule_proof.result import Proof, RuleProof, Standing
+from surgeon.display.terminal.rule_proof import print_rule_proof
+from surgeon.proof.check_result import Outcome
 from surgeon.rules.catalogue import all_rules
-from surgeon.verdicts.result import Outcome
 from tests import sampling
 from tests.command_line import run
 from tests.models import make

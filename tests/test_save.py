@@ -230,7 +230,7 @@ def test_what_the_system_says_is_said_plainly(
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    for name in ("surgeon.file.save.write_all", "surgeon.file.atomic.os.fsync"):
+    for name in ("surgeon.file.save.write_all", "surgeon.file.io.atomic_file.os.fsync"):
         with monkeypatch.context() as patched:
             patched.setattr(name, fail)
             with Model.open(source) as model, pytest.raises(ModelFileError, match=f"(?i)cannot be written, .*{why}"):

@@ -7,8 +7,7 @@ import onnx
 import pytest
 from onnx import AttributeProto, defs
 
-from surgeon.ops import schema_tables
-from surgeon.ops.schemas import VARIADIC, Schema, history, knows_domain, moved, operators, schema
+from surgeon.ops.schemas import VARIADIC, Schema, history, knows_domain, moved, op_schema, operators, schema
 
 
 def found(domain: str, name: str, opset: int | None = None) -> Schema:
@@ -149,17 +148,17 @@ def test_a_look_up_asks_for_one_operator_only(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(defs, "get_all_schemas", refuse)
     monkeypatch.setattr(defs, "get_all_schemas_with_history", refuse)
-    schema_tables._ort_table.cache_clear()
-    schema_tables.schema.cache_clear()
-    schema_tables.history.cache_clear()
+    op_schema._ort_table.cache_clear()
+    op_schema.schema.cache_clear()
+    op_schema.history.cache_clear()
     assert found("", "Erf", 13).since_version == 13
     assert history("", "Softmax")
-    assert schema_tables._ort_table.cache_info().currsize == 0
+    assert op_schema._ort_table.cache_info().currsize == 0
 
 
 def test_schemas_load_neither_onnxruntime_nor_torch() -> None:
     code = (
-        "import sys; from surgeon.ops import schemas, naming;"
+        "import sys; from surgeon.ops import schemas; from surgeon.ops.schemas import helper_names as naming;"
         "schemas.schema('com.microsoft', 'Gelu'); naming.all_helpers();"
         "print(sorted({'onnxruntime', 'torch'} & set(sys.modules)))"
     )

@@ -10,9 +10,9 @@ from surgeon.patterns.duplicates import duplicate_nodes
 
 import surgeon
 from surgeon import Graph, Tensor, rule, searches
+from surgeon.authoring.rule_proof.prover import prove_rule
+from surgeon.display.content.rule_manual import manual_lines
 from surgeon.errors import RuleError
-from surgeon.ruleproof.prover import prove_rule
-from surgeon.telling.manual import manual_lines
 from tests.models import graph, make, matches, ops, reasons, run
 
 FOUR = "(float[n] x, float[n] p, float[n] q, float[n] r) => (float[n] y)"

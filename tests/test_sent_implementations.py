@@ -11,11 +11,11 @@ import threading
 import numpy as np
 import pytest
 
-from surgeon import implementations
 from surgeon.errors import UsageError
-from surgeon.implementations import bound, implements, load, provide, receive, shipped
-from surgeon.parcels import packed, unpacked
-from surgeon.running.oracles import open_oracle
+from surgeon.runtime.implementations import implementation
+from surgeon.runtime.implementations.function_pickling import packed, unpacked
+from surgeon.runtime.implementations.implementation import bound, implements, load, provide, receive, shipped
+from surgeon.runtime.sessions.oracle import open_oracle
 from tests import sampling
 from tests.oracle_models import CUSTOM, NAME, X, answer, model, write
 
@@ -105,7 +105,7 @@ def test_a_script_that_gives_itself_is_not_run_again(tmp_path):
 
 def test_a_file_that_gives_itself_to_a_run_is_told(tmp_path):
     path = tmp_path / "ops.py"
-    path.write_text(f"from surgeon.implementations import load\nload({str(path)!r})\n")
+    path.write_text(f"from surgeon.runtime.implementations.implementation import load\nload({str(path)!r})\n")
     with pytest.raises(UsageError, match="gives itself to a run whenever it is run: put that run under if __name__"):
         load(path)
 
@@ -264,7 +264,7 @@ def test_packed_and_unpacked_again():
 def child(data, code, folder):
     """What a process prints that received what was shipped."""
     (folder / "shipped").write_bytes(data)
-    lines = "import numpy as np\nfrom surgeon.implementations import available, receive\n"
+    lines = "import numpy as np\nfrom surgeon.runtime.implementations.implementation import available, receive\n"
     lines += "receive(open('shipped', 'rb').read())\n" + textwrap.dedent(code)
     told = ran(["-c", lines], folder)
     assert told.returncode == 0, told.stderr
@@ -273,7 +273,7 @@ def child(data, code, folder):
 
 ANSWER = """
 import sys
-from surgeon.running.oracles import open_oracle
+from surgeon.runtime.sessions.oracle import open_oracle
 from tests import sampling
 from tests.oracle_models import CUSTOM, X, model
 with open_oracle(model(CUSTOM), sys.argv[1:] or FILES) as oracle:
@@ -319,6 +319,6 @@ def test_receiving_forgets_what_was_registered_before(monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     data = shipped()
     own()
-    assert implementations.available()
+    assert implementation.available()
     receive(data)
-    assert not implementations.available()
+    assert not implementation.available()

@@ -8,12 +8,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from surgeon.file.model import Model
-from surgeon.indexing.index import Index
-from surgeon.indexing.origin import Origin
-from surgeon.indexing.scope import Scope
-from surgeon.shapes.facts import Facts
-from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.symbols import symbol
+from surgeon.ir.index import Index
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Scope
+from surgeon.shapes.algebra.size_expressions import symbol
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import Facts
 from tests.counting import growth
 from tests.models import graph, index_of, opset
 from tests.shaping_run import compare, shapes_of

@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import pytest
 
-from surgeon.shapes.symbols import symbols
+from surgeon.shapes.algebra.size_expressions import symbols
 from tests import exports, make_shipped_model, sampling
 from tests.shaping_run import Compared, compare, free_sizes, shapes_of
 

@@ -11,16 +11,16 @@ from onnx import TensorProto, helper
 
 import surgeon
 from surgeon.file.model import Model
-from surgeon.indexing.index import Index
-from surgeon.indexing.origin import Origin
-from surgeon.shapes import values
-from surgeon.shapes.facts import STRICT, Facts, NodeView
-from surgeon.shapes.rules import RULES
-from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.symbols import Expr
+from surgeon.ir.index import Index
+from surgeon.ir.original_model import Origin
+from surgeon.shapes.algebra.size_expressions import Expr
+from surgeon.shapes.op_rules.rule_table import RULES
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import STRICT, Facts, NodeView
+from surgeon.shapes.values import integer_values
 from surgeon.testing import parse
 
-OPS = sorted({*RULES, *values.RULES, "If", "Loop", "Scan", "LSTM", "GridSample"})
+OPS = sorted({*RULES, *integer_values.RULES, "If", "Loop", "Scan", "LSTM", "GridSample"})
 ARITHMETIC = "Shape Gather Concat Reshape Add Mul Sub Div Max Min Unsqueeze Slice Expand Range ConstantOfShape Mod"
 ATTRIBUTE_NAMES = """axis axes perm to keepdims start end shape value split num_outputs kernel_shape strides pads
     dilations auto_pad equation blocksize batch_dims num_heads num_scan_inputs k output_shape group body then_branch

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from surgeon.shapes.symbols import evaluate, symbols
+from surgeon.shapes.algebra.size_expressions import evaluate, symbols
 from tests.onnx_cases import onnx_cases
 from tests.shaping_run import shapes_of
 

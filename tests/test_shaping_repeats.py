@@ -5,11 +5,11 @@ from onnx import TensorProto, helper
 
 import surgeon
 from surgeon import Graph, Tensor, rule
-from surgeon.indexing.scope import Scope
-from surgeon.rewriting import proving
-from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.symbols import symbol
-from surgeon.sites.site_check import SiteCheck
+from surgeon.ir.scope import Scope
+from surgeon.pipeline.rewriting import site_regions
+from surgeon.proof.site.site_prover import SiteCheck
+from surgeon.shapes.algebra.size_expressions import symbol
+from surgeon.shapes.shape_inference import Shapes
 from surgeon.testing import parse
 from tests.shaping_run import shapes_of
 
@@ -143,7 +143,7 @@ def test_proving_walks_over_the_bodies_of_a_scope_once(sites, monkeypatch):
         return proofs
 
     monkeypatch.setattr(SiteCheck, "prove", counting)
-    monkeypatch.setattr(proving, "kin_of", lambda site, tell: site)  # each site counts, also one like another
+    monkeypatch.setattr(site_regions, "kin_of", lambda site, tell: site)  # each site counts, also one like another
     _, report = surgeon.rewrite(with_branches(30, sites), relu_once)
     assert report.outcome == "proved"
     assert len(report.sites) == sites

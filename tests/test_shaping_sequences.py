@@ -2,7 +2,7 @@
 
 import pytest
 
-from surgeon.shapes.symbols import evaluate
+from surgeon.shapes.algebra.size_expressions import evaluate
 from surgeon.testing import parse
 from tests.shaping_run import feeds, free_sizes, run_all, shapes_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from surgeon.console.watchdog import GRACE
+from surgeon.cli.watchdog import GRACE
 from surgeon.testing import parse
 from tests.command_line import surroundings
 

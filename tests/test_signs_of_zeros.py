@@ -7,8 +7,8 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, rule
+from surgeon.runtime.numerics.tensor_judge import judge
 from surgeon.testing import parse
-from surgeon.verdicts.judge import judge
 
 HEAD = '<ir_version: 10, opset_import: ["" : 18]> g'
 

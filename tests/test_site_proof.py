@@ -13,11 +13,11 @@ from onnx import TensorProto, helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.inputs.inputs import InputPlan
-from surgeon.sites import site_check, site_proof, site_run
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.site import proof_run, prove_region, site_prover
+from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.runtime.numerics.tensor_judge import judge
 from surgeon.testing import parse
-from surgeon.verdicts.judge import judge
-from surgeon.verdicts.result import Outcome
 from tests.test_cuts import relu_once
 
 
@@ -49,14 +49,14 @@ def test_several_sizes_one_among_them(monkeypatch):
     """Free dimensions take several small sizes, and those of --dim."""
     model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")
     seen = set()
-    run = site_proof.Attempt._run
+    run = proof_run.Attempt._run
 
     def watched(self, feeds, *rest):
         seen.add(feeds["x"].shape)
         return run(self, feeds, *rest)
 
-    monkeypatch.setattr(site_proof.Attempt, "_run", watched)
-    monkeypatch.setattr(site_check, "stays", lambda _: True)  # here, where it can be watched
+    monkeypatch.setattr(proof_run.Attempt, "_run", watched)
+    monkeypatch.setattr(site_prover, "stays", lambda _: True)  # here, where it can be watched
     surgeon.rewrite(model, relu_once)
     assert len(seen) >= 3
     assert (1, 1) in seen
@@ -345,8 +345,8 @@ def test_an_experiment_is_a_plain_value(monkeypatch):
         return g.mul(g.relu(g.softmax(g.matmul(x, s))), 2.0)
 
     experiments = []
-    stays = site_check.stays
-    monkeypatch.setattr(site_check, "stays", lambda item: experiments.append(item) or stays(item))
+    stays = site_prover.stays
+    monkeypatch.setattr(site_prover, "stays", lambda item: experiments.append(item) or stays(item))
     text = """(float[batch, seq, 5] x, float[batch, 5, more] s) => (float[batch, seq, more] y)
         <float two = {2.0}> { p = MatMul(x, s) w = Softmax(p) m = Mul(w, two) y = Relu(m) }"""
     _, report = surgeon.rewrite(parse(text), doubled)
@@ -354,7 +354,7 @@ def test_an_experiment_is_a_plain_value(monkeypatch):
     assert proof.outcome is Outcome.PROVED
     assert experiment.wishes
     assert experiment.picks_by_products
-    here = site_run.run_experiment(experiment)
+    here = prove_region.run_experiment(experiment)
     assert replace(here, seconds=proof.seconds) == proof
 
 

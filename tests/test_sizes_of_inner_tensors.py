@@ -6,8 +6,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from surgeon import Graph, Tensor, rewrite, rule
-from surgeon.matching import sizes
-from surgeon.validity.structure import check_structure
+from surgeon.ir.verify_rewrite import check_structure
+from surgeon.rules.matching import shape_uses
 from tests.models import graph, make, opset, reasons, run
 
 
@@ -127,12 +127,13 @@ def test_a_size_asked_in_a_body_blocks():
 
 def test_a_wrong_size_fails_the_proof(monkeypatch):
     """Sizes that were mixed up would be seen: the site is rolled back, with what was built on it."""
-    right = sizes._parts
+    right = shape_uses._parts
 
     def mixed(wanted, known):
-        return [sizes.Part(part.name, 0, part.sizes) if part.name == "k" else part for part in right(wanted, known)]
+        parts = right(wanted, known)
+        return [shape_uses.Part(part.name, 0, part.sizes) if part.name == "k" else part for part in parts]
 
-    monkeypatch.setattr(sizes, "_parts", mixed)
+    monkeypatch.setattr(shape_uses, "_parts", mixed)
     model = graph(f"{CORE} z = Shape(s)", ENDS.format("int64[3]"))
     after, report = rewrite(model, product, keep_going=True)
     assert [site.outcome for site in report.rolled_back] == ["failed"]

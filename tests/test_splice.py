@@ -7,8 +7,8 @@ from onnx import TensorProto, helper
 from surgeon.patterns.gelu import gelu
 
 from surgeon import Graph, Tensor, rule
+from surgeon.ir.verify_rewrite import check_structure
 from surgeon.testing import Case, check_fires
-from surgeon.validity.structure import check_structure
 from tests.models import graph, make, ops, opset, run
 
 BACK_AND_FORTH = "a = Transpose<perm = [1, 0]>(x) y = Transpose<perm = [1, 0]>(a)"

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from surgeon import Graph, Tensor, rule
-from surgeon.validity.structure import check_structure
+from surgeon.ir.verify_rewrite import check_structure
 from tests import sampling
 from tests.models import make, run
 

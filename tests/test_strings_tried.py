@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.inputs.words import unmatched
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
+from surgeon.runtime.inputs.string_values import unmatched
 from tests.mutation.planting import PLANTED, outcome, plant_text
 
 TEXT, PARTS = "(string[n] x) => (string[n] y) ", "(string[n] x) => (string[n, m] y) "

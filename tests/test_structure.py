@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
-from surgeon.validity.structure import check_structure
+from surgeon.ir.verify_rewrite import check_structure
 from tests.counting import calls, growth
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'

@@ -1,4 +1,4 @@
-"""The generated stub of `surgeon.graph`: up to date, complete, and true to what the helpers take."""
+"""The generated stub of `surgeon.ops.builder.graph`: up to date, complete, and true to what the helpers take."""
 
 import ast
 import textwrap
@@ -9,11 +9,11 @@ import pytest
 from mypy import api
 
 from surgeon.errors import RuleError
-from surgeon.ops.naming import all_helpers
 from surgeon.ops.schemas import bind, history
+from surgeon.ops.schemas.helper_names import all_helpers
 from tests.make_stub import SOURCE, STUB, made_from, stub
 
-PROJECT = SOURCE.parent.parent
+PROJECT = Path(__file__).resolve().parent.parent
 
 
 def methods(text: str) -> dict[str, list[ast.FunctionDef]]:
@@ -81,7 +81,7 @@ GOOD = """
 
     import numpy as np
 
-    from surgeon.graph import Graph, Tensor
+    from surgeon.ops.builder.graph import Graph, Tensor
 
     def rule(g: Graph, x: Tensor, alpha: float) -> Tensor:
         y = g.layer_normalization(x, np.ones(4), b=None, epsilon=1e-5)

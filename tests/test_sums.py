@@ -6,8 +6,8 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon import Graph, Tensor, rule
+from surgeon.runtime.numerics.tensor_judge import judge
 from surgeon.testing import parse
-from surgeon.verdicts.judge import judge
 
 
 def norm_of_a_sum(width):

@@ -13,8 +13,8 @@ from subprocess import CompletedProcess
 import onnx
 import pytest
 
-from surgeon.file.fresh import name_beside
-from surgeon.torch.exporting import complaint
+from surgeon.file.external_data.new_file import name_beside
+from surgeon.torch.exporters.module_export import complaint
 from tests.command_line import ROOT, commands, gelus, ops, process, rule_file
 
 ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surgeon.errors import SurgeonError
-from surgeon.shapes.symbols import (
+from surgeon.shapes.algebra.size_expressions import (
     Expr,
     Size,
     SizeError,

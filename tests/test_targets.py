@@ -10,13 +10,13 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, UsageError, rule
+from surgeon.authoring.rule_proof import prover
+from surgeon.display.content.rule_manual import manual_lines, targets_text
 from surgeon.errors import Refusal
-from surgeon.ruleproof import prover
 from surgeon.rules.catalogue import all_rules
-from surgeon.running import children
-from surgeon.target import OWN, names, owner, target_of, targets
+from surgeon.runtime.processes import worker
+from surgeon.target_registry import OWN, names, owner, target_of, targets
 from surgeon.targets.target import Target
-from surgeon.telling.manual import manual_lines, targets_text
 from tests.command_line import ROOT, one_sentence, run
 from tests.models import graph, make, opset
 from tests.pages import blocks
@@ -69,7 +69,7 @@ def site(tmp_path, monkeypatch):
     owner.cache_clear()
     yield folder
     owner.cache_clear()
-    children.stop()  # they have seen the packages
+    worker.stop()  # they have seen the packages
     for module in [item for item in sys.modules if item.partition(".")[0] in ("acme_npu", "other_npu")]:
         del sys.modules[module]
 
@@ -365,10 +365,11 @@ def test_a_target_of_surgeon_s_own_asks_no_package_and_loads_no_other():
     code = (
         "import importlib.metadata, sys\n"
         "importlib.metadata.distributions = lambda **only: 1 / 0\n"
-        "from surgeon.target import target_of\n"
+        "from surgeon.target_registry import target_of\n"
         "target_of('ort')\n"
         "print(sorted(name for name in sys.modules if name.startswith('surgeon.')), 'onnx' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    modules = ["errors", "lending", "packs", "target", "targets", "targets.ort", "targets.target"]
+    helpers = ["ops", "ops.builder", "ops.builder.helper_registration"]
+    modules = ["entry_points", "errors", *helpers, "target_registry", "targets", "targets.ort", "targets.target"]
     assert done.stdout.strip() == f"{[f'surgeon.{name}' for name in modules]} False"

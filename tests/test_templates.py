@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surgeon import find, rewrite, rule
-from surgeon.matching import match
-from surgeon.rewriting import workshop
-from surgeon.rewriting.workshop import Workshop
+from surgeon.pipeline.acceptance import replacement_cache
+from surgeon.pipeline.acceptance.replacement_cache import Workshop
+from surgeon.rules.matching import matcher
 from surgeon.testing import parse
 from tests import sampling
 
@@ -51,7 +51,7 @@ def outcome(model, rules="gelu:gelu"):
 def searched(model, rules="gelu:gelu"):
     """The same without the quick roads."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(match, "Memory", lambda *_: None)
+        patch.setattr(matcher, "Memory", lambda *_: None)
         patch.setattr(Workshop, "_once", lambda self, function, compiled, found, call: call())
         return outcome(model, rules)
 
@@ -118,9 +118,9 @@ def test_a_search_is_not_repeated_where_it_would_be_told_the_same(kinds):
 def test_equal_layers_need_one_search(monkeypatch, rules, model):
     """However many there are."""
     searches = []
-    search = match._Attempt._search
+    search = matcher._Attempt._search
     monkeypatch.setattr(
-        match._Attempt, "_search", lambda self, *given: searches.append(given) or search(self, *given)
+        matcher._Attempt, "_search", lambda self, *given: searches.append(given) or search(self, *given)
     )
 
     def count(layers):
@@ -136,8 +136,8 @@ def test_equal_layers_need_one_search(monkeypatch, rules, model):
 def test_a_replacement_is_built_once_for_equal_answers(monkeypatch):
     """Of equal numbers, dtypes and shapes; another epsilon is another fragment."""
     built = []
-    build = workshop.build
-    monkeypatch.setattr(workshop, "build", lambda *given: built.append(given) or build(*given))
+    build = replacement_cache.build
+    monkeypatch.setattr(replacement_cache, "build", lambda *given: built.append(given) or build(*given))
     kinds = [("torchscript", -1, epsilon) for epsilon in ("small", "large", "small", "small", "large")]
     after, report = rewrite(norms(kinds), "layer_norm", check="none")
     assert len(report.sites) == 5

@@ -4,9 +4,9 @@ import importlib
 
 import pytest
 
-from surgeon.running.children import Child, Task
-from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.served import Source
+from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.tensorrt.library import installed
+from surgeon.runtime.tensorrt.parser_tasks import Source
 from surgeon.testing import parse
 
 LIBRARY = installed()

@@ -12,12 +12,12 @@ import pytest
 import surgeon
 from surgeon import ModelFileError, UsageError
 from surgeon.file.model import Model
-from surgeon.running.children import Child, Task
-from surgeon.targets.tensorrt_ops import rtx_version
-from surgeon.tensorrt import library, served
-from surgeon.tensorrt.asking import Asking, profiles_of
-from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.words import plain
+from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.tensorrt import library, parser_tasks
+from surgeon.runtime.tensorrt.compatibility import Asking, profiles_of
+from surgeon.runtime.tensorrt.error_messages import plain
+from surgeon.runtime.tensorrt.library import installed
+from surgeon.targets.tensorrt.support_matrix import rtx_version
 from surgeon.testing import parse
 from tests import exports, make_tensorrt_tables
 from tests.command_line import run
@@ -344,7 +344,7 @@ def test_a_library_that_is_not_installed_is_said_only_where_it_was_asked_for(mon
 
 def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
     """The node that it was at is told."""
-    import surgeon.tensorrt.asking as asking
+    import surgeon.runtime.tensorrt.compatibility as asking
 
     monkeypatch.setattr(asking, "MODULE", "tests.child_tasks")
     with Model.open(model("a = Relu(x) y = Relu(a)")) as opened:
@@ -354,7 +354,7 @@ def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
 
 def test_no_word_of_the_parser_is_none_against_the_model(monkeypatch, tmp_path):
     """Where it ends, or takes too long, one sentence says so, and the exit code is not that of what cannot run."""
-    import surgeon.tensorrt.asking as asking
+    import surgeon.runtime.tensorrt.compatibility as asking
 
     onnx.save(model("a = Relu(x) y = Relu(a)"), tmp_path / "net.onnx")
     given = ["check", str(tmp_path / "net.onnx"), "--target", "tensorrt"]
@@ -443,10 +443,10 @@ def test_nodes_of_one_name_are_told_apart():
     made = model("a = Relu(x) y = Det(a)")
     for node in made.graph.node:
         node.name = "same"
-    source = served.Source(LIBRARY.module, made.SerializeToString())
+    source = parser_tasks.Source(LIBRARY.module, made.SerializeToString())
     child = Child()
     try:
-        told = child.run(Task("surgeon.tensorrt.served:parse", source, 60.0)).value
+        told = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:parse", source, 60.0)).value
     finally:
         child.end()
     assert [one["node"] for one in told["faults"]] == [1]

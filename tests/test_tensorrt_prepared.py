@@ -2,7 +2,7 @@
 
 import pytest
 
-from surgeon.tensorrt.library import installed
+from surgeon.runtime.tensorrt.library import installed
 from tests.sampling import chosen
 from tests.tensorrt_prepared.explained import explanation
 from tests.tensorrt_prepared.models import Sample, cases, held

@@ -4,8 +4,8 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.searches.bodies import RANDOM
-from surgeon.tensorrt.library import installed
+from surgeon.rules.searches.function_ops import RANDOM
+from surgeon.runtime.tensorrt.library import installed
 from surgeon.testing import parse
 from tests.sampling import chosen
 

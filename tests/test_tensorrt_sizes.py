@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from surgeon.file.model import Model
-from surgeon.tensorrt.asking import profiles_of
+from surgeon.runtime.tensorrt.compatibility import profiles_of
 from tests.command_line import run
 from tests.patterns.tensorrt import library
 

@@ -5,9 +5,9 @@ import pytest
 
 import surgeon
 from surgeon import Graph, RuleError, Tensor, rule
-from surgeon.ops.node_check import check_node, learn_dtypes
-from surgeon.targets.tensorrt_ops import tensorrt_ops
-from surgeon.targets.tensorrt_plugins import names_plugin, plugin_of, plugins
+from surgeon.ops.plugins.builtin_plugins import names_plugin, plugin_of, plugins
+from surgeon.ops.schemas.node_check import check_node, learn_dtypes
+from surgeon.targets.tensorrt.support_matrix import tensorrt_ops
 from surgeon.testing import parse
 from tests.command_line import run
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from surgeon.running import evaluator
-from surgeon.running.evaluator import one_thread
+from surgeon.runtime.sessions import reference_evaluator
+from surgeon.runtime.sessions.reference_evaluator import one_thread
 from tests.single_ops import by_formula
 
 
 @pytest.fixture
 def switches():
-    found = evaluator._switches()
+    found = reference_evaluator._switches()
     if found is None:
         pytest.skip("numpy has no OpenBLAS of its own here")
     told, tell = found
@@ -30,7 +30,7 @@ def test_one_thread_inside_and_as_many_as_before_after(switches):
 
 
 def test_the_evaluator_computes_on_one_thread(switches, monkeypatch):
-    from surgeon.running import convolution
+    from surgeon.runtime.kernels import convolution
 
     seen = []
     product = np.matmul
@@ -40,6 +40,6 @@ def test_the_evaluator_computes_on_one_thread(switches, monkeypatch):
 
 
 def test_without_an_openblas_nothing_happens(monkeypatch, switches):
-    monkeypatch.setattr(evaluator, "_switches", lambda: None)
+    monkeypatch.setattr(reference_evaluator, "_switches", lambda: None)
     with one_thread():
         assert switches() == 3

@@ -5,9 +5,9 @@ import onnx
 import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.file.model import Model
-from surgeon.rewriting.run import indexed
-from surgeon.shapes.indexed import shapes_of
-from surgeon.sites.told_sizes import told_size
+from surgeon.pipeline.rewriting.rule_run import indexed
+from surgeon.proof.region.inferred_sizes import told_size
+from surgeon.shapes.index_shapes import shapes_of
 
 PART = """<ir_version: 9, opset_import: ["" : 17]>
 g (float[batch, length, 8] x, int64[1] n, int64[1] l, int64[1] other) => (float[length, batch, 2, 4] y)

@@ -9,8 +9,8 @@ import pytest
 
 import surgeon
 from surgeon.errors import UsageError
-from surgeon.ops import torch_schemas
-from surgeon.ops.torch_schemas import fitting, known, parse
+from surgeon.ops import torch_schema
+from surgeon.ops.torch_schema import fitting, known, parse
 from tests.command_line import ROOT
 from tests.make_aten_schemas import TABLE, lines
 
@@ -117,7 +117,7 @@ def test_a_schema_of_ones_own():
         first, second = known("surgeon_test", "scaled")
         assert (first.arguments[1].name, second.overload) == ("beta", "two")
     finally:
-        torch_schemas._declared.pop(("surgeon_test", "scaled"))
+        torch_schema._declared.pop(("surgeon_test", "scaled"))
 
 
 def test_the_table_needs_no_torch_and_agrees_with_the_installed_one():

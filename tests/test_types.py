@@ -3,8 +3,8 @@
 import pytest
 from onnx import TensorProto
 
-from surgeon.shapes.dtypes import Dtypes
-from surgeon.shapes.indexed import shapes_of
+from surgeon.shapes.dtype_inference import Dtypes
+from surgeon.shapes.index_shapes import shapes_of
 from surgeon.testing import parse
 from tests.models import index_of
 

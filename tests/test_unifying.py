@@ -3,11 +3,11 @@
 import pytest
 
 from surgeon import Graph, Tensor
-from surgeon.matching.recording import trace
-from surgeon.ruleproof.layouts import RANKS, SIZES, layouts
-from surgeon.ruleproof.prover import prove_rule
-from surgeon.ruleproof.unifying import fit
-from surgeon.ruleproof.variants import Variant
+from surgeon.authoring.rule_proof.pattern_arguments import RANKS, SIZES, layouts
+from surgeon.authoring.rule_proof.prover import prove_rule
+from surgeon.authoring.rule_proof.shape_solver import fit
+from surgeon.authoring.rule_proof.variants import Variant
+from surgeon.rules.tracing.tracer import trace
 from tests.models import make
 
 

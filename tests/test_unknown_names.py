@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.listing import like, nearest
+from surgeon.text import like, nearest
 from tests.command_line import CONSTANTS, EXACT, one_sentence, run
 
 PLUGIN = """
@@ -43,12 +43,12 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def forget_plugins():
     """What a table declares is for one test."""
-    from surgeon import plugins
+    from surgeon.ops.plugins import plugin_declaration
 
-    before = dict(plugins._own)
+    before = dict(plugin_declaration._own)
     yield
-    plugins._own.clear()
-    plugins._own.update(before)
+    plugin_declaration._own.clear()
+    plugin_declaration._own.update(before)
 
 
 REWRITE = "rewrite m.onnx o.onnx -r gelu"

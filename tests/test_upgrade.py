@@ -343,7 +343,7 @@ def test_a_failed_check_writes_nothing(tmp_path: Path) -> None:
     """Exit 1 when the outputs differ; here no difference at all is allowed and the sums are ordered anew."""
     path, out = save(tmp_path, "y = ReduceMean <axes = [1]> (x)"), tmp_path / "out.onnx"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("surgeon.opsets.lossless.ADAPTERS", {("ReduceMean", 18): _wrong})
+        patch.setattr("surgeon.shapes.opsets.migration.ADAPTERS", {("ReduceMean", 18): _wrong})
         with pytest.raises(CheckFailed):
             upgrade(path, 18, out)
         assert run("upgrade", path, out, "--opset", 18).exit_code == 1

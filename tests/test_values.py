@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
-from surgeon.file.values import _TYPES, decode, raw_size
+from surgeon.file.tensors.decoding import _TYPES, decode, raw_size
 from tests import sampling
 from tests.model_samples import reference, same
 from tests.wire_strategies import record, tensors

@@ -7,14 +7,14 @@ from threading import Thread
 import pytest
 
 import surgeon
-from surgeon.viewing.content import ViewedModel
-from surgeon.viewing.server import Server
-from surgeon.viewing.still import first_sight
+from surgeon.display.viewer.server import Server
+from surgeon.display.viewer.session import ViewedModel
+from surgeon.display.viewer.static_view import first_sight
 from tests.browsers import Watched, chromium, inaccessible
 from tests.command_line import ROOT
 
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
-BUNDLE = ROOT / "surgeon" / "viewing" / "view.js"
+BUNDLE = ROOT / "surgeon" / "display" / "viewer" / "view.js"
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.diagnosis.folding import WIDE, FoldedGroup, fold
-from surgeon.diagnosis.scopes import path_of
+from surgeon.display.viewer.highlights import marked, marks_of
+from surgeon.display.viewer.server import Server
+from surgeon.display.viewer.session import ViewedModel
 from surgeon.errors import UsageError
+from surgeon.targets.inspection.module_scopes import path_of
+from surgeon.targets.inspection.outline import WIDE, FoldedGroup, fold
 from surgeon.testing import parse
-from surgeon.viewing.content import ViewedModel
-from surgeon.viewing.marking import marked, marks_of
-from surgeon.viewing.server import Server
 from tests.command_line import ROOT, one_sentence, run
 
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -225,7 +225,7 @@ def test_a_view_answers_its_page_and_shows_itself_without_one(monkeypatch):
     assert sent[0]["answer"]["title"] == "tiny_distilbert.onnx"
     assert sent[1]["error"].startswith("A view asks for a graph, for types, for a node or for rules; ")
     shown = []
-    monkeypatch.setattr("surgeon.viewing.widget._show", lambda data, *_: shown.append(data))
+    monkeypatch.setattr("surgeon.display.viewer.widget._show", lambda data, *_: shown.append(data))
     view._ipython_display_()
     assert [sorted(data)[0] for data in shown] == ["application/vnd.jupyter.widget-view+json", "text/html"]
     assert "attention_mask" in shown[1]["text/html"]
@@ -236,7 +236,7 @@ def test_a_view_answers_its_page_and_shows_itself_without_one(monkeypatch):
 
 
 def test_without_anywidget_it_is_said_what_to_install(monkeypatch):
-    monkeypatch.delitem(sys.modules, "surgeon.viewing.widget", raising=False)
+    monkeypatch.delitem(sys.modules, "surgeon.display.viewer.widget", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(UsageError, match=r'^A view needs anywidget: pip install "onnx-surgeon\[notebook\]"'):
         surgeon.view(DISTILBERT)
@@ -331,11 +331,11 @@ def test_a_port_that_is_taken_is_refused(server, content):
 
 
 def test_the_bundle_is_made_of_the_sources():
-    """`npm ci && npm run build` was run in surgeon/viewing/web after the last change there; it holds a licence."""
+    """`npm ci && npm run build` was run in `web` after the last change there; the bundle holds a licence."""
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "surgeon" / "viewing" / "web" / "src").iterdir()):
+    for path in sorted((ROOT / "surgeon" / "display" / "viewer" / "web" / "src").iterdir()):
         digest.update(path.read_bytes())
-    text = (ROOT / "surgeon" / "viewing" / "view.js").read_text(encoding="utf-8")
+    text = (ROOT / "surgeon" / "display" / "viewer" / "view.js").read_text(encoding="utf-8")
     assert f" sources: {digest.hexdigest()}\n" in text
     assert "Permission is hereby granted, free of charge" in text
     assert len(text.encode()) < 1_500_000

@@ -3,8 +3,8 @@
 import onnx
 from onnx import parser
 
-from surgeon.ops.records import is_random
-from surgeon.ops.walking import all_nodes, free_names, graphs_of, nodes_of
+from surgeon.ops.traits.trait_lookup import is_random
+from surgeon.ops.traversal import all_nodes, free_names, graphs_of, nodes_of
 
 NESTED = """
 <ir_version: 8, opset_import: ["": 17, "local": 1]>

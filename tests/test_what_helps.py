@@ -7,8 +7,8 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, require, rule
-from surgeon.console.report import print_report
-from surgeon.rewriting.result import Report
+from surgeon.display.terminal.rewrite import print_report
+from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.testing import parse
 from tests.command_line import CONSTANTS, EXACT, ROOT, run, save
 

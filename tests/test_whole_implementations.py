@@ -10,10 +10,10 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.implementations import implements, load
-from surgeon.running import stepwise
-from surgeon.running.runtime import Session, SessionError
-from surgeon.running.whole import open_model
+from surgeon.runtime.implementations.implementation import implements, load
+from surgeon.runtime.sessions import node_by_node
+from surgeon.runtime.sessions.model_session import open_model
+from surgeon.runtime.sessions.ort_session import Session, SessionError
 from surgeon.testing import parse
 from tests.command_line import run
 from tests.oracle_models import CUSTOM, X, model, write
@@ -121,8 +121,9 @@ def test_a_model_with_its_weights_beside_the_file(tmp_path):
 
 
 def test_a_model_that_is_too_large_is_told_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("surgeon.running.whole.MOST_BYTES", 10)
-    monkeypatch.setattr("surgeon.running.away._is_computed_here", lambda *_: True)  # where so little is enough
+    monkeypatch.setattr("surgeon.runtime.sessions.model_session.MOST_BYTES", 10)
+    # In this process, where so little is enough.
+    monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
     result = surgeon.compare(model(CUSTOM), plain(), custom_ops=[write(tmp_path, "return x + y")])
     assert result.outcome.value == "unproved"
     assert "with Python implementations a model of at most 0 MB runs as a whole" in result.reason
@@ -149,7 +150,7 @@ def opened(monkeypatch):
             super().__init__(made, *args, **settings)
             found.append([node.op_type for node in made.graph.node])
 
-    monkeypatch.setattr(stepwise, "Session", Watched)
+    monkeypatch.setattr(node_by_node, "Session", Watched)
     return found
 
 

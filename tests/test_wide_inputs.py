@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
-from surgeon.inputs.inputs import InputPlan, Values
-from surgeon.running.runtime import Session, SessionError
-from surgeon.verdicts.result import Outcome
+from surgeon.proof.check_result import Outcome
+from surgeon.runtime.inputs.input_generator import InputPlan, Values
+from surgeon.runtime.sessions.ort_session import Session, SessionError
 from tests import sampling
 from tests.test_inputs import TABLE
 from tests.test_model_check import body, check, read

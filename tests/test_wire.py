@@ -7,7 +7,7 @@ from google.protobuf.message import Message as ProtoMessage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surgeon.file import wire
+from surgeon.file.protobuf import wire_format
 from tests import sampling
 from tests.wire_strategies import models, records_of, tokens, varint
 
@@ -19,13 +19,13 @@ SCHEMAS = [onnx.ModelProto, onnx.GraphProto, onnx.NodeProto, onnx.AttributeProto
 @given(st.integers(0, 2**64 - 1))
 def test_varints_come_back(value: int) -> None:
     """What is written is read, in the shortest form."""
-    assert wire.write_varint(value) == varint(value)
-    assert wire.read_varint(wire.write_varint(value), 0) == (value, len(varint(value)))
+    assert wire_format.write_varint(value) == varint(value)
+    assert wire_format.read_varint(wire_format.write_varint(value), 0) == (value, len(varint(value)))
 
 
 def test_every_way_to_a_tensor_is_known() -> None:
     """The messages to descend into follow from the descriptors, so that a new field of ONNX is not overlooked."""
-    leads = {m: wire.schema_of(onnx.ModelProto.DESCRIPTOR.file.message_types_by_name[m]).leads for m in (
+    leads = {m: wire_format.schema_of(onnx.ModelProto.DESCRIPTOR.file.message_types_by_name[m]).leads for m in (
         "ModelProto", "GraphProto", "NodeProto", "AttributeProto", "FunctionProto", "TrainingInfoProto",
         "SparseTensorProto", "TensorProto", "TypeProto", "ValueInfoProto",
     )}  # fmt: skip
@@ -36,7 +36,7 @@ def test_every_way_to_a_tensor_is_known() -> None:
     }  # fmt: skip
 
 
-def agree(message: wire.Message, proto: ProtoMessage) -> None:
+def agree(message: wire_format.Message, proto: ProtoMessage) -> None:
     """Each field's records, parsed alone, give that field of the parsed message; so do its inner messages."""
     data = message.data
     for field in proto.DESCRIPTOR.fields:
@@ -66,7 +66,7 @@ def agree(message: wire.Message, proto: ProtoMessage) -> None:
 @given(models())
 def test_scan_agrees_with_protobuf_on_models(data: bytes) -> None:
     """Every record that protobuf reads is found, at every depth, and no other."""
-    agree(wire.root(data), onnx.ModelProto.FromString(data))
+    agree(wire_format.root(data), onnx.ModelProto.FromString(data))
 
 
 @few
@@ -74,10 +74,10 @@ def test_scan_agrees_with_protobuf_on_models(data: bytes) -> None:
 def test_scan_agrees_with_protobuf_on_any_message(kind: type[ProtoMessage], data: st.DataObject) -> None:
     """As above for other messages at the root."""
     raw = b"".join(data.draw(records_of(kind.DESCRIPTOR, 4)))
-    agree(wire.root(raw, kind), kind.FromString(raw))
+    agree(wire_format.root(raw, kind), kind.FromString(raw))
 
 
-def entirely(message: wire.Message) -> None:
+def entirely(message: wire_format.Message) -> None:
     """Scan a message and all that it holds."""
     for field in message.schema.form:
         count = len(message.records(field))
@@ -98,8 +98,8 @@ def test_scan_refuses_only_what_protobuf_refuses(data: bytes, draw: st.DataObjec
     except DecodeError:
         return
     try:
-        agree(wire.root(broken), proto)
-    except wire.WireError as error:
+        agree(wire_format.root(broken), proto)
+    except wire_format.WireError as error:
         if "field number" not in str(error):  # protobuf lets field number 0 pass inside of unknown groups
             raise
 
@@ -110,8 +110,8 @@ def test_cut_off_bytes_are_refused_as_protobuf_does(data: bytes) -> None:
     """At every length, the scan of all levels fails exactly where a naive parse of the known records does."""
     for size in range(0, len(data), max(1, len(data) // 12)):
         try:
-            entirely(wire.root(data[:size]))
-        except wire.WireError:
+            entirely(wire_format.root(data[:size]))
+        except wire_format.WireError:
             with pytest.raises(DecodeError):
                 onnx.ModelProto.FromString(data[:size])
 
@@ -126,8 +126,8 @@ def test_cut_off_bytes_are_refused_as_protobuf_does(data: bytes) -> None:
 )  # fmt: skip
 def test_broken_wire_data_are_refused(data: bytes) -> None:
     """Field number 0, stray group ends, wire types 6 and 7, cut records, varints too long: as protobuf has it."""
-    with pytest.raises(wire.WireError):
-        wire.root(data).records(1)
+    with pytest.raises(wire_format.WireError):
+        wire_format.root(data).records(1)
     with pytest.raises(DecodeError):
         onnx.ModelProto.FromString(data)
 
@@ -141,7 +141,7 @@ def test_broken_wire_data_are_refused(data: bytes) -> None:
 )  # fmt: skip
 def test_odd_but_legal_wire_data_are_taken(data: bytes) -> None:
     """Padded tags and lengths, the largest field number, groups inside groups."""
-    agree(wire.root(data), onnx.ModelProto.FromString(data))
+    agree(wire_format.root(data), onnx.ModelProto.FromString(data))
 
 
 def test_split_message_counts_across_its_frames() -> None:
@@ -149,11 +149,11 @@ def test_split_message_counts_across_its_frames() -> None:
     one = onnx.GraphProto(node=[onnx.NodeProto(name="a"), onnx.NodeProto(name="b")]).SerializeToString()
     two = onnx.GraphProto(node=[onnx.NodeProto(name="c")]).SerializeToString()
     data = b"\x3a" + varint(len(one)) + one + b"\x08\x08" + b"\x3a" + varint(len(two), 2) + two
-    graph = wire.root(data).child(7, 0)
+    graph = wire_format.root(data).child(7, 0)
     assert len(graph.frames) == 2
     assert [graph.child(1, i).bytes() for i in range(3)] == [onnx.NodeProto(name=n).SerializeToString() for n in "abc"]
     with pytest.raises(IndexError):
-        wire.root(data).child(7, 1)
+        wire_format.root(data).child(7, 1)
 
 
 @few

@@ -7,11 +7,11 @@ import pytest
 import surgeon
 from surgeon import Graph, require, rule
 from surgeon.errors import RuleError
-from surgeon.matching.pattern import AnyOf
-from surgeon.matching.recording import PatternGraph, trace
-from surgeon.ops.naming import RESERVED, operator_of
+from surgeon.ops.builder.composites import find_word, words
+from surgeon.ops.schemas.helper_names import RESERVED, operator_of
+from surgeon.rules.matching.pattern import AnyOf
+from surgeon.rules.tracing.tracer import PatternGraph, trace
 from surgeon.testing import parse
-from surgeon.words import find_word, words
 from tests.counting import searched
 
 X = "(float[2, 3, 4] x) => (float[2, 3, 4] y)"

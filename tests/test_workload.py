@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from surgeon.models import trials
-from surgeon.models.loads import ELEMENT, INTERPRETED
-from surgeon.models.trials import Trials
-from surgeon.models.workload import Workload
-from surgeon.running.away import Away
-from surgeon.running.runtime import Session
+from surgeon.proof.model import original_runs
+from surgeon.proof.model.model_cost import Workload
+from surgeon.proof.model.original_runs import Trials
+from surgeon.proof.node_cost import ELEMENT, INTERPRETED
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.ort_session import Session
 from surgeon.testing import parse
 
 SQUARE = "(float[b, 8] x, float[8, 16] w) => (float[b, 16] y) { y = MatMul(x, w) }"
@@ -46,7 +46,7 @@ def test_calls_of_functions_count_as_what_their_nodes_do():
 def runs(monkeypatch, **limits) -> int:
     """How often a model is run, where so much is much."""
     for name, limit in limits.items():
-        monkeypatch.setattr(trials, name, limit)
+        monkeypatch.setattr(original_runs, name, limit)
     count = 0
     original = Session.run
 
@@ -56,7 +56,8 @@ def runs(monkeypatch, **limits) -> int:
         return original(self, feeds)
 
     monkeypatch.setattr(Session, "run", run)
-    monkeypatch.setattr("surgeon.running.away._is_computed_here", lambda *_: True)  # where runs are counted
+    # In this process, where runs are counted.
+    monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
     model = parse(SQUARE)
     Trials(model, model, seed=0, dims={}, away=Away()).run()
     return count

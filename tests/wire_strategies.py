@@ -12,7 +12,7 @@ import onnx
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hypothesis import strategies as st
 
-from surgeon.file.values import _FIELD_TYPES, _TYPES
+from surgeon.file.tensors.decoding import _FIELD_TYPES, _TYPES
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

@@ -1,9 +1,9 @@
 """Which edits there are: surgeon's own, and those that installed packages bring."""
 
 import surgeon.edits
-from surgeon import packs
-from surgeon.editing.edit import Edit
+from surgeon import entry_points
 from surgeon.errors import UsageError
+from surgeon.pipeline.editing.edit import Edit
 
 
 def _is_edit(item: object) -> bool:
@@ -19,7 +19,7 @@ def all_edits() -> dict[str, type[Edit]]:
     Raises UsageError for an entry point that is no edit, or whose flag another edit has.
     """
     found: dict[str, type[Edit]] = {item.flag: item for item in OWN}
-    for point in packs.points(packs.EDITS):
+    for point in entry_points.points(entry_points.EDITS):
         item = point.load()
         if not _is_edit(item):
             raise UsageError(f"The entry point {point.name!r} leads to {point.value}, no edit; mend that package.")

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from surgeon.editing.cutting import extract
-from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit, names
 from surgeon.errors import UsageError
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit, names
+from surgeon.pipeline.editing.subgraph import extract
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,18 @@ from typing import Any, Self
 
 from onnx import GraphProto, NodeProto, helper
 
-from surgeon.editing.cutting import CutRegion, behind, region_of, step_aside
-from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit, names
-from surgeon.editing.pruning import keep, prune_functions, remove
-from surgeon.editing.typed import put_attributes, spelled_value, typed
+from surgeon.edits.attribute_text import put_attributes, spelled_value, typed
 from surgeon.errors import UsageError
-from surgeon.indexing.scope import split_op
-from surgeon.listing import counted
-from surgeon.models.exposing import needed
+from surgeon.ir.scope import split_op
+from surgeon.ops.plugins.builtin_plugins import names_plugin
 from surgeon.ops.schemas import check_node, schema
-from surgeon.ops.walking import free_names, imports_of, key_of
-from surgeon.targets.tensorrt_plugins import names_plugin
+from surgeon.ops.traversal import free_names, imports_of, key_of
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit, names
+from surgeon.pipeline.editing.prune import keep, prune_functions, remove
+from surgeon.pipeline.editing.subgraph import CutRegion, behind, region_of, step_aside
+from surgeon.proof.model.exposed_outputs import needed
+from surgeon.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit
-from surgeon.editing.names import rename
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.editing.tensor_renaming import rename
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,19 @@
-"""The file: the only modules that know bytes."""
+"""ONNX files as bytes: reading without weights, byte-exact changes, external data, and saving at once or not at all.
+
+It knows the protobuf, not what nodes mean, so it must not import `ir` or anything above.  Start with `model.py`, then
+`patch.py` and `save.py`.
+"""
+
+__all__ = [
+    "editable_model",
+    "external_data",
+    "io",
+    "minimal_patch",
+    "model",
+    "model_like",
+    "patch",
+    "protobuf",
+    "save",
+    "temporary_model",
+    "tensors",
+]

@@ -15,15 +15,15 @@ from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
-from surgeon.file import external
-from surgeon.file.absent import bring
-from surgeon.file.edits import Edits, join
-from surgeon.file.foreign import describe, not_utf8
-from surgeon.file.mapping import close_map, forget_pages, holds_word, map_whole, span_of, stamp
-from surgeon.file.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
-from surgeon.file.recasting import Recast
-from surgeon.file.values import Array, decode, decode_raw, densify
-from surgeon.file.wire import Buffer, Message, WireError, begins_as_model, root
+from surgeon.file.external_data import locations
+from surgeon.file.external_data.on_demand import bring
+from surgeon.file.io.file_type import describe, not_utf8
+from surgeon.file.io.memory_map import close_map, forget_pages, holds_word, map_whole, span_of, stamp
+from surgeon.file.protobuf.byte_edits import Edits, join
+from surgeon.file.protobuf.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
+from surgeon.file.protobuf.wire_format import Buffer, Message, WireError, begins_as_model, root
+from surgeon.file.tensors.casting import Recast
+from surgeon.file.tensors.decoding import Array, decode, decode_raw, densify
 
 Address = tuple[tuple[int, int], ...]
 """Where a message lies below ModelProto: steps of (field number, occurrence).
@@ -53,7 +53,7 @@ class Model:
         self.stamp = None if path is None else stamp(path)
         whole = root(data)
         self._messages: dict[Address, Message] = {(): whole}
-        self._store = external.Store(None if path is None else path.parent)
+        self._store = locations.Store(None if path is None else path.parent)
         name = "The model" if path is None else str(path)
         try:
             self._payloads = list(find_payloads(whole, threshold))
@@ -105,7 +105,7 @@ class Model:
         stays open as long as the array is there.  Raises ModelFileError when the data are missing, too short, changed
         on disk or not those of their checksum.
         """
-        if tensor.data_location != external.EXTERNAL:
+        if tensor.data_location != locations.EXTERNAL:
             return decode(tensor)
         payload = self._payload(tensor)
         if payload is None:
@@ -115,17 +115,17 @@ class Model:
             bring(self.owner(payload).path, *payload.raw)
             return decode_raw(tensor, *span_of(self.owner(payload).data, *payload.raw))
         full = self._rebuild(payload)
-        return self._store.value(full) if full.data_location == external.EXTERNAL else decode(full)
+        return self._store.value(full) if full.data_location == locations.EXTERNAL else decode(full)
 
     def span(self, tensor: onnx.TensorProto) -> tuple[int, int] | None:
         """Where in `data` the raw bytes of a tensor lie that were cut out, `[start, end)`; None for any other."""
         payload = self._payload(tensor)
         return None if payload is None else payload.raw
 
-    def extent(self, tensor: onnx.TensorProto) -> external.Extent | None:
+    def extent(self, tensor: onnx.TensorProto) -> locations.Extent | None:
         """Where the bytes of a tensor lie in an external file, None where they do not.  No file is touched."""
         found = self._external(tensor)
-        return None if found is None else external.extent_of(found)
+        return None if found is None else locations.extent_of(found)
 
     def sparse_value(self, tensor: onnx.SparseTensorProto) -> Array:
         """The dense array of a sparse tensor; its indices may be linear `[nnz]` or coordinates `[nnz, rank]`."""
@@ -190,12 +190,13 @@ class Model:
         """The same, looked for anew."""
         if not self.speaks_of(b"location"):
             return []
-        return [found for tensor in external.tensors_of(self.skeleton) if (found := self._external(tensor)) is not None]
+        tensors = locations.tensors_of(self.skeleton)
+        return [found for tensor in tensors if (found := self._external(tensor)) is not None]
 
     @cached_property
     def external_bytes(self) -> int:
         """Bytes that tensors take in external files, counted once where they share them.  No file is touched."""
-        return sum(extent.size for extent in {external.extent_of(tensor) for tensor in self.external_tensors})
+        return sum(extent.size for extent in {locations.extent_of(tensor) for tensor in self.external_tensors})
 
     def check_unchanged(self) -> None:
         """ModelFileError when the file on disk is no longer the one that was opened."""
@@ -208,9 +209,9 @@ class Model:
         None is read.  sums: but where a tensor gives a checksum, which has to fit: for those who have all data read.
         """
         if self.path is not None:
-            external.files(self.path.parent, self.external_tensors)
+            locations.files(self.path.parent, self.external_tensors)
             if sums:
-                external.check_sums(self.path.parent, self.external_tensors)
+                locations.check_sums(self.path.parent, self.external_tensors)
 
     def check_names(self) -> None:
         """ModelFileError when a string is not UTF-8.  Slow: for the moment when something has gone wrong."""
@@ -281,7 +282,7 @@ class Model:
 
     def _external(self, tensor: onnx.TensorProto) -> onnx.TensorProto | None:
         """`tensor` without its mark, when its data lie in an external file."""
-        if tensor.data_location != external.EXTERNAL:
+        if tensor.data_location != locations.EXTERNAL:
             return None
         payload = self._payload(tensor)
         if payload is None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.file.edits import Edits, FileSpan, Piece, join
-from surgeon.file.fresh import NewData
+from surgeon.file.external_data.new_file import NewData
 from surgeon.file.model import Address, Model
-from surgeon.file.payloads import MARK, Body, size_of
-from surgeon.file.wire import LEN, MAX_SIZE, Message, write_varint
+from surgeon.file.protobuf.byte_edits import Edits, FileSpan, Piece, join
+from surgeon.file.protobuf.payloads import MARK, Body, size_of
+from surgeon.file.protobuf.wire_format import LEN, MAX_SIZE, Message, write_varint
 
 
 class Patch:

@@ -17,18 +17,18 @@ from typing import Literal
 import onnx
 
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.file import absent, external
-from surgeon.file.atomic import AtomicFile, sync_folder
-from surgeon.file.copying import copy_span, open_read, read_at, write_all
-from surgeon.file.edits import Edits, FileSpan, Piece
-from surgeon.file.fresh import LARGE, LEAST, NewData, name_beside
-from surgeon.file.mapping import forget_pages
+from surgeon.file.external_data import locations, on_demand
+from surgeon.file.external_data.new_file import LARGE, LEAST, NewData, name_beside
+from surgeon.file.external_data.staging import Move, OtherData, bring, holds, put_in_place, stage, take_back
+from surgeon.file.io.atomic_file import AtomicFile, sync_folder
+from surgeon.file.io.file_copy import copy_span, open_read, read_at, write_all
+from surgeon.file.io.memory_map import forget_pages
 from surgeon.file.model import Model
-from surgeon.file.moves import Move, OtherData, bring, holds, put_in_place, stage, take_back
 from surgeon.file.patch import Patch
-from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
-from surgeon.file.values import raw_size
-from surgeon.file.wire import Buffer, root, write_varint
+from surgeon.file.protobuf.byte_edits import Edits, FileSpan, Piece
+from surgeon.file.protobuf.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
+from surgeon.file.protobuf.wire_format import Buffer, root, write_varint
+from surgeon.file.tensors.decoding import raw_size
 
 Written = onnx.ModelProto | Path  # a model in memory, or its file
 DataMode = Literal["auto", "share", "copy", "inline"]
@@ -100,8 +100,8 @@ def save(
                 extra: list[NewData | OtherData] = [fresh] if fresh is not None and fresh.size else []
                 if home is not None or others:
                     tensors = _external_tensors(model, patch, file.temporary, fresh)
-                    external.check_sums(home or out.parent, tensors, others)
-                    found = external.files(home or out.parent, tensors, others)
+                    locations.check_sums(home or out.parent, tensors, others)
+                    found = locations.files(home or out.parent, tensors, others)
                     if home is not None:
                         moves = bring(found, file, out, force)
                     else:
@@ -199,7 +199,7 @@ class _Writer:
                 if piece.path not in self._others:
                     self._others[piece.path] = open_read(piece.path)
                 source = self._others[piece.path]
-                absent.bring(piece.path, piece.start, piece.start + piece.size)
+                on_demand.bring(piece.path, piece.start, piece.start + piece.size)
                 if piece.change is None:
                     copy_span(source, piece.start, piece.size, self._handle)
                 else:
@@ -242,7 +242,8 @@ class _Writer:
 
 def _lacking(found: dict[str, Path], out: Path, mode: DataMode, force: bool) -> list[NewData | OtherData]:
     """The data files, by location, that are not in their places beside the model yet."""
-    lacking = {name: path for name, path in found.items() if not holds(external.resolve(out.parent, name), path, force)}
+    places = {name: locations.resolve(out.parent, name) for name in found}
+    lacking = {name: path for name, path in found.items() if not holds(places[name], path, force)}
     if mode == "share" and lacking:
         path = next(iter(lacking.values()))
         raise UsageError(f"{path} does not lie beside {out}, so it cannot be shared: use copy instead of share.")
@@ -262,10 +263,10 @@ def _folder_to_leave(model: Model, out: Path, mode: DataMode) -> Path | None:
         )
     if model.path is None and mode == "copy":
         raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
-    for location, path in external.files(home, tensors).items():
+    for location, path in locations.files(home, tensors).items():
         if _same_file(path, out):
             raise ModelFileError(f"{out} is the data file {location!r} of this model: name another file to write.")
-        if not same and os.path.normpath(external.resolve(out.parent, location)) == os.path.normpath(out):
+        if not same and os.path.normpath(locations.resolve(out.parent, location)) == os.path.normpath(out):
             raise ModelFileError(f"{out} has the name of the model's data file {location!r}: name another file.")
     return None if same else home
 
@@ -278,7 +279,7 @@ def _external_tensors(
         return model.external_tensors
     with Model.open(written) as after:
         found = after.external_tensors
-        return [item for item in found if fresh is None or external.extent_of(item).location != fresh.location]
+        return [item for item in found if fresh is None or locations.extent_of(item).location != fresh.location]
 
 
 def _new_data(model: Model, patch: Patch, out: Path, mode: DataMode) -> NewData | None:
@@ -317,15 +318,15 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
         if not message.records(EXTERNAL_DATA) or not message.records(LOCATION):
             continue
         tensor = onnx.TensorProto.FromString(message.bytes())
-        if tensor.data_location != external.EXTERNAL:
+        if tensor.data_location != locations.EXTERNAL:
             continue
-        extent, size = external.extent_of(tensor), raw_size(tensor)
+        extent, size = locations.extent_of(tensor), raw_size(tensor)
         if fresh is not None and extent.location == fresh.location:  # of a file that is not made
             span = fresh.part(extent.offset)
         else:
-            path = others.get(extent.location) or external.resolve(_folder(model), extent.location)
-            external.check_extent(path, extent, tensor.name)
-            external.check_sum(path, extent, tensor.name)
+            path = others.get(extent.location) or locations.resolve(_folder(model), extent.location)
+            locations.check_extent(path, extent, tensor.name)
+            locations.check_sum(path, extent, tensor.name)
             span = FileSpan(path, extent.offset, size)
         for number in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
             records = message.records(number)

@@ -1,1 +1,8 @@
-"""What each operator takes and gives at each opset, from the schemas of ONNX and ONNX Runtime."""
+"""Operators: schemas of ONNX and ONNX Runtime at each opset, traits beyond them, and the graph that rules build on.
+
+It knows operators and no models, so it must not import `ir` or anything above.  Start with `schemas` and
+`traits/op_traits.py`; `builder` holds `surgeon.Graph`, on which rules write nodes.  Importing this package loads
+nothing.
+"""
+
+__all__ = ["builder", "plugins", "schemas", "torch_fallbacks", "torch_schema", "traits", "traversal"]

@@ -1,1 +1,6 @@
-"""Models in another precision: one dtype for each tensor, the fewest Casts between, and why a node keeps its own."""
+"""Conversion to half precision: which nodes stay in float32, and proof of the rest.
+
+It must not import commands.  Start with `convert.py`, `planning/dtype_plan.py` and `segments/segment_proofs.py`.
+"""
+
+__all__ = ["convert", "convert_report"]

@@ -7,35 +7,35 @@ from typing import Any
 
 import onnx
 
-from surgeon.commands import command
-from surgeon.editing.adding import require_casts
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
-from surgeon.file.recasting import Seen, seen_of
 from surgeon.file.save import DataMode, Written, save
-from surgeon.file.values import raw_size
-from surgeon.indexing.scope import Node
-from surgeon.listing import first_of
-from surgeon.models.loading import excused_by, require_loaded
-from surgeon.models.options import CheckOptions
-from surgeon.models.whole_model import invalidity
-from surgeon.ops.dtypes_told import CHOOSING
-from surgeon.ops.walking import holders
-from surgeon.precision.building import Builder, Built, Io, Keeping
-from surgeon.precision.choices import Retyping
-from surgeon.precision.comparison import OutputComparison
-from surgeon.precision.evidence import Evidence
-from surgeon.precision.fills import SMALL, Fills, misfit
-from surgeon.precision.gauging import Tensor
-from surgeon.precision.keeping import AUTO, Place, asked, place_of
-from surgeon.precision.kernels import merged_in_vain, without_kernel
-from surgeon.precision.result import ConvertReport, Kept
-from surgeon.precision.trying import Trying
-from surgeon.precision.typing import mistypings
-from surgeon.precision.wholes import Wholes
-from surgeon.precision.wiring import STORED, Key, Wiring
-from surgeon.rewriting.runnable import ANY_PROVIDER
-from surgeon.running.kernels import CPU
+from surgeon.file.tensors.casting import Seen, seen_of
+from surgeon.file.tensors.decoding import raw_size
+from surgeon.ir.scope import Node
+from surgeon.ops.traits.dtype_traits import CHOOSING
+from surgeon.ops.traversal import holders
+from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
+from surgeon.pipeline.editing.node_insertion import require_casts
+from surgeon.precision.analyses.dtype_graph import STORED, Key, Wiring
+from surgeon.precision.analyses.integer_range import Wholes
+from surgeon.precision.analyses.mask_sentinels import SMALL, Fills, misfit
+from surgeon.precision.convert_report import ConvertReport, Kept
+from surgeon.precision.kept_nodes.missing_kernels import merged_in_vain, without_kernel
+from surgeon.precision.kept_nodes.selectors import AUTO, Place, asked, place_of
+from surgeon.precision.kept_nodes.sensitive_nodes import Evidence
+from surgeon.precision.measuring.baseline_runs import Trying
+from surgeon.precision.measuring.range_instrumentation import Tensor
+from surgeon.precision.output_comparison import OutputComparison
+from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.writing.conversion_candidates import Builder, Built, Io, Keeping
+from surgeon.precision.writing.type_check import mistypings
+from surgeon.printed_commands import command
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.model.final_check import invalidity
+from surgeon.proof.model.load_check import excused_by, require_loaded
+from surgeon.runtime.provider_support import CPU
+from surgeon.text import first_of
 
 _SHOWN = 2  # nodes that one sentence names
 

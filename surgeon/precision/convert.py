@@ -9,20 +9,20 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.display import ModelAndReport
 from surgeon.errors import RuleError, UsageError
-from surgeon.file.beside import home_between, path_between
+from surgeon.file.model_like import Source, as_written, is_in_memory, label
 from surgeon.file.save import DataMode, Written
-from surgeon.file.source import Source, as_written, is_in_memory, label
-from surgeon.models.options import CheckOptions, options_of, output_of, require_check, require_output
-from surgeon.ops.attributes import dtype_number
-from surgeon.precision.building import Io
-from surgeon.precision.choices import Retyping
+from surgeon.file.temporary_model import home_between, path_between
+from surgeon.ops.schemas.attribute_values import dtype_number
+from surgeon.pipeline.acceptance.kernel_support import provider_of
+from surgeon.pipeline.rewriting.rewrite import Rules, rewrite
 from surgeon.precision.conversion import Conversion, ConvertSettings
-from surgeon.precision.keeping import AUTO
-from surgeon.precision.result import ConvertReport
-from surgeon.rewriting.rewrite import Rules, rewrite
-from surgeon.rewriting.runnable import provider_of
+from surgeon.precision.convert_report import ConvertReport
+from surgeon.precision.kept_nodes.selectors import AUTO
+from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.writing.conversion_candidates import Io
+from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_check, require_output
+from surgeon.result_base import ModelAndReport
 
 PAIRS = {
     "float16": ("float32", "float64"),

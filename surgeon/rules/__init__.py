@@ -1,1 +1,21 @@
-"""What a rule is, where rules come from, and what they write for a target: nothing here looks at a model."""
+"""Rules: patterns, how they are matched, and how a replacement is built and put into the graph.
+
+It runs no model, so it must not import `proof` or anything above.  Start with `rule.py`, `matching/pattern.py` and
+`replacing/splicer.py`.
+"""
+
+__all__ = [
+    "catalogue",
+    "definition_checks",
+    "edit_aliases",
+    "functions",
+    "lowering",
+    "matching",
+    "mismatches",
+    "pattern_containment",
+    "plugin_rule",
+    "replacing",
+    "rule",
+    "searches",
+    "tracing",
+]

@@ -15,15 +15,15 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from surgeon.commands import command
+from surgeon.entry_points import points
 from surgeon.errors import RuleError, UsageError
-from surgeon.listing import like
-from surgeon.neighbours import importable
-from surgeon.packs import points
-from surgeon.rules.functions import LocalFunction
+from surgeon.printed_commands import command
+from surgeon.rules.edit_aliases import TAILS, no_rule, without_tails
+from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.rule import Rule
 from surgeon.rules.rule import rule as decorator
-from surgeon.rules.tails import TAILS, no_rule, without_tails
+from surgeon.script_imports import importable
+from surgeon.text import like
 
 Named = str | Rule | LocalFunction
 _Names = Mapping[str, Sequence[str]]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from surgeon.errors import RuleError
 from surgeon.rules.rule import Rule
-from surgeon.target import ANY
+from surgeon.target_registry import ANY
 
 
 def lowering(of: Rule, module: str) -> Rule:

@@ -19,15 +19,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from surgeon.display import Displayed
 from surgeon.errors import Refusal, Refused, RuleError, SurgeonError
-from surgeon.listing import like
-from surgeon.matching.compile import Compiled, compile_pattern, compile_search
-from surgeon.matching.pattern import Pattern, Search
-from surgeon.matching.recording import trace
-from surgeon.rules.definition import is_a_pattern, require_sense, traced_wrong, wanted_names
-from surgeon.rules.demands import named_dtypes, require_functions, require_parts, require_words
-from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
+from surgeon.result_base import Displayed
+from surgeon.rules.argument_checks import named_dtypes, require_functions, require_parts, require_words
+from surgeon.rules.definition_checks import is_a_pattern, require_sense, traced_wrong, wanted_names
+from surgeon.rules.matching.compiler import Compiled, compile_pattern, compile_search
+from surgeon.rules.matching.pattern import Pattern, Search
+from surgeon.rules.tracing.tracer import trace
+from surgeon.target_registry import ANY, DECOMPOSED, names, takers, target_of, targets
+from surgeon.text import like
 
 Function = Callable[..., Any]
 # Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
@@ -335,7 +335,7 @@ def rule(
             for.
         differs: the kinds of inputs for which the rule changes outputs on purpose, and how: {"zeros": "a row of zeros
             gives 0, where the division gives NaN"}.  A proof leaves these inputs out
-            (`surgeon.inputs.requirements.Values` says what they are: zeros, denormals, extreme, magnitudes, non_finite,
+            (`input_spec.Values` says what they are: zeros, denormals, extreme, magnitudes, non_finite,
             constant_rows, offset, small; holes and hidden_rows of masks; indices that count backwards).  Such a rule
             runs as an approximate one, but where it differs for non_finite inputs, or for indices that count backwards
             from the end of a table, alone.

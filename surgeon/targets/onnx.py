@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from surgeon.target import ANY, is_standard
+from surgeon.target_registry import ANY, is_standard
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from surgeon.diagnosis.finding import Diagnostics
+    from surgeon.targets.lint.finding import Diagnostics
 
 
 def _check_header(model: "ModelProto", found: "Diagnostics") -> None:
-    from surgeon.diagnosis.header import ask_onnx
+    from surgeon.targets.lint.model_versions import ask_onnx
 
     ask_onnx(model, found)
 

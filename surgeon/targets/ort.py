@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from surgeon.target import ANY, Provider
+from surgeon.target_registry import ANY, Provider
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from surgeon.diagnosis.finding import Diagnostic, Diagnostics
-    from surgeon.diagnosis.limits import Limit
     from surgeon.file.model import Model
+    from surgeon.targets.lint.finding import Diagnostic, Diagnostics
+    from surgeon.targets.op_limits import Limit
 
 
 def _table(name: str) -> Callable[[], dict[str, Any]]:
@@ -26,7 +26,7 @@ def _table(name: str) -> Callable[[], dict[str, Any]]:
 
 
 def _cuda_limits() -> "Mapping[str, Limit]":
-    from surgeon.targets.cuda_limits import LIMITS
+    from surgeon.targets.ort_cuda_limits import LIMITS
 
     return LIMITS
 
@@ -38,13 +38,13 @@ TENSORRT = Provider("tensorrt", "TensorRT", _table("tensorrt"), is_of_ort=True) 
 
 
 def _check_header(model: "ModelProto", found: "Diagnostics") -> None:
-    from surgeon.diagnosis.header import ask_runtime
+    from surgeon.targets.lint.model_versions import ask_runtime
 
     ask_runtime(model, found)
 
 
 def _load(model: "Model", libraries: Sequence[str], run_time: float) -> "Diagnostic | None":
-    from surgeon.diagnosis.loading import refusal
+    from surgeon.targets.lint.ort_load import refusal
 
     return refusal(model, libraries, run_time)
 

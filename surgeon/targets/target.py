@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from surgeon.target import BaseTarget
-from surgeon.target import provider as provider_of_name
+from surgeon.target_registry import BaseTarget
+from surgeon.target_registry import provider as provider_of_name
 
 if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and runs
     from onnx import ModelProto
 
-    from surgeon.diagnosis.finding import Diagnostic, Diagnostics
-    from surgeon.diagnosis.limits import Limit, Limits
     from surgeon.file.model import Model
-    from surgeon.indexing.index import Index
-    from surgeon.shapes.shapes import Shapes
-    from surgeon.targets.examination import Examination
+    from surgeon.ir.index import Index
+    from surgeon.shapes.shape_inference import Shapes
+    from surgeon.targets.check_context import Examination
+    from surgeon.targets.lint.finding import Diagnostic, Diagnostics
+    from surgeon.targets.op_limits import Limit, Limits
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Target(BaseTarget):
         runs: the kinds that it leaves as they are.
         like: the target that it is the same as for a rule without a form of its own kind.
         providers: what may run it there, with their kernels; the first is asked where no other is named.
-        ops: its own: `OwnOps`, or another `surgeon.target.OpSet`.
+        ops: its own: `OwnOps`, or another `surgeon.target_registry.OpSet`.
         own_word: what one of its own ops is called ("a plugin").
         takes_libraries: custom ops may be brought to it.
         reads: whether it has the op of a node that a rule would write; None: by kernels.
@@ -42,7 +42,7 @@ class Target(BaseTarget):
         knows_imports: it does without imports of domains that ONNX and ONNX Runtime have.
         wants_shapes: inputs and outputs of the graph must have a shape.
         check_header: notes what it does not read of a model's versions.
-        examine: notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.support`).
+        examine: notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.op_support`).
         load: loads a model against which nothing else stands: what its first provider says against it, else None.
         next_steps: what is to be done with a rewritten model before it runs there, a clause each.
 
@@ -73,6 +73,6 @@ class Target(BaseTarget):
 
     def limits_of(self, index: "Index", shapes: "Shapes", provider: str | None = None) -> "Limits":
         """The limits of a model's nodes."""
-        from surgeon.diagnosis.limits import Limits
+        from surgeon.targets.op_limits import Limits
 
         return Limits(index, shapes, self.limits_on(provider), self.title)

@@ -11,16 +11,16 @@ from surgeon.errors import UsageError
 from surgeon.versions import install_command
 
 _HOME = {
-    "Exported": "exporting",
-    "compare": "comparing",
-    "export": "exporting",
-    "implement": "implementing",
-    "is_supported": "support",
-    "learn": "patterns",
-    "pattern": "patterns",
-    "register": "registering",
-    "unregister": "registering",
-    "unsupported": "support",
+    "Exported": "exporters.module_export",
+    "compare": "module_comparison",
+    "export": "exporters.module_export",
+    "implement": "eager_ops",
+    "is_supported": "exporters.exporter_support",
+    "learn": "pattern_learning.module_patterns",
+    "pattern": "pattern_learning.module_patterns",
+    "register": "placeholders.registration",
+    "unregister": "placeholders.registration",
+    "unsupported": "exporters.exporter_support",
 }
 _NEEDS = ("torch", "onnxscript", "onnx_ir")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from surgeon.verdicts.compare import TOLERANCES
+from surgeon.runtime.numerics.array_comparison import TOLERANCES
 from tests.attention.exporting import Export
 from tests.attention.inputs import SIZES, Arrays, Input, arrays
 from tests.matrix.peers import first_line

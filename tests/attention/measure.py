@@ -11,8 +11,8 @@ import onnx
 
 import surgeon
 from surgeon.errors import SurgeonError
+from surgeon.pipeline.upgrading.upgrade import upgrade
 from surgeon.rules.catalogue import flat, resolve
-from surgeon.upgrading.upgrade import upgrade
 from tests.attention import comparing, peers
 from tests.attention.apart import apart
 from tests.attention.exporting import Export

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import surgeon
-from surgeon.benching.result import SLOWER, Bench
 from surgeon.file.model import Model
-from surgeon.running.runtime import SessionError, TimedSession
+from surgeon.runtime.sessions.ort_session import SessionError, TimedSession
+from surgeon.runtime.timing.latency import SLOWER, Bench
 from tests.benchmarks.transformer_models import NAMES, exported
 from tests.benchmarks.transformer_peers import GPU_PEERS, PEERS
 

@@ -20,8 +20,8 @@ import onnx
 from onnx import TensorProto, helper
 
 import surgeon
-from surgeon.viewing.content import ViewedModel
-from surgeon.viewing.server import Server
+from surgeon.display.viewer.server import Server
+from surgeon.display.viewer.session import ViewedModel
 from tests.benchmarks.measure import measure
 from tests.benchmarks.transformer_models import exported
 from tests.benchmarks.works import Stack, generate
@@ -67,7 +67,7 @@ def _seconds(what: Callable[[], object], runs: int) -> Iterator[float]:
 def told(path: Path) -> None:
     """What a kernel does as the last line of a cell."""
     view = surgeon.view(path)
-    with patch("surgeon.viewing.widget._show"):  # where there is no notebook
+    with patch("surgeon.display.viewer.widget._show"):  # where there is no notebook
         view._ipython_display_()
 
 

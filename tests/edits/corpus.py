@@ -12,9 +12,9 @@ import onnx.parser
 from onnx import helper
 
 import surgeon
-from surgeon.editing.draft import ModelDraft
-from surgeon.editing.parting import Parting
+from surgeon.edits.merge_split.cut_points import Parting
 from surgeon.file.model import Model
+from surgeon.pipeline.editing.draft import ModelDraft
 from tests.edits.samples import sample
 from tests.edits.sized_exports import export
 

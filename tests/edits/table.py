@@ -23,8 +23,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from surgeon.editing.draft import ModelDraft
 from surgeon.file.model import Model
+from surgeon.pipeline.editing.draft import ModelDraft
 from tests.edits.corpus import Arrays, Task, cuts, merges, weight_of
 from tests.edits.tools import MERGING, TOOLS
 

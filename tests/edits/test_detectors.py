@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import surgeon
-from surgeon.editing.draft import ModelDraft
 from surgeon.edits import AppendBestBoxes, AppendBoxes, AppendEfficientNms, AppendNms, AppendSigmoid, detector_tail
-from surgeon.edits.found_heads import find_head
+from surgeon.edits.detection.find_head import find_head
 from surgeon.file.model import Model
-from surgeon.running.suppression import best_boxes, efficient_nms
-from surgeon.tensorrt.library import installed
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.runtime.kernels.vision.non_max_suppression import best_boxes, efficient_nms
+from surgeon.runtime.tensorrt.library import installed
 from tests import sampling
 from tests.command_line import run
 from tests.edits.detectors import CLASSES, Answers, Fcos, RetinaNet, Ssd, exported, transformer

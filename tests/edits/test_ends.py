@@ -9,7 +9,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.editing.resampling import resample
 from surgeon.edits import (
     AppendArgMax,
     AppendEfficientNms,
@@ -21,7 +20,8 @@ from surgeon.edits import (
     Rename,
     Retype,
 )
-from surgeon.running.suppression import detect, overlaps
+from surgeon.edits.image_resampling import resample
+from surgeon.runtime.kernels.vision.non_max_suppression import detect, overlaps
 from surgeon.testing import parse
 from tests.command_line import run
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surgeon
-from surgeon.editing.typed import spelled_value, typed
 from surgeon.edits import Insert
+from surgeon.edits.attribute_text import spelled_value, typed
 from surgeon.testing import parse
 from tests import sampling
 from tests.edits.samples import random_models, sample

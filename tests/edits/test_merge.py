@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.file.edits import MAX_SIZE
+from surgeon.file.protobuf.byte_edits import MAX_SIZE
 from tests import sampling
 from tests.command_line import run
 from tests.edits.samples import random_models, sample
@@ -249,7 +249,7 @@ def test_metadata_of_both_is_kept():
 
 
 def test_a_wrong_join_is_found_out(monkeypatch):
-    from surgeon.editing import merging
+    from surgeon.edits.merge_split import merge as merging
 
     def spoiled(draft, other, connect, prefix):
         made = real(draft, other, connect, prefix)
@@ -318,7 +318,7 @@ def test_what_two_files_hold_and_one_cannot_goes_to_a_data_file(tmp_path, monkey
         onnx.save(one, path)
     most = 1 + max(path.stat().st_size for path in paths) * 3 // 2
     assert most < MAX_SIZE
-    for name in ("surgeon.file.patch.MAX_SIZE", "surgeon.file.edits.MAX_SIZE"):
+    for name in ("surgeon.file.patch.MAX_SIZE", "surgeon.file.protobuf.byte_edits.MAX_SIZE"):
         monkeypatch.setattr(name, most)
     surgeon.merge(*paths, connect={f"pt{LAYERS}": "qt0"}, output=tmp_path / "out.onnx")
     same_weights(tmp_path / "out.onnx", *models)

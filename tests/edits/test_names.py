@@ -421,8 +421,8 @@ def test_an_input_keeps_the_value_that_is_stored_for_it(version, inputs):
 
 def test_a_lost_default_is_found_out():
     """By the nodes alone, which are the original's own."""
-    from surgeon.editing.draft import ModelClaim
-    from surgeon.editing.sameness import why_not_same
+    from surgeon.pipeline.editing.draft import ModelClaim
+    from surgeon.pipeline.editing.structural_proof import why_not_same
 
     model = parse("(float[n, 2] x, float[2] w = {1.0, 2.0}) => (float[n, 2] y) { y = Add(x, w) }")
     made = onnx.ModelProto()

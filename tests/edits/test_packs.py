@@ -38,11 +38,11 @@ def pack(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def forget_options():
-    from surgeon.console import edit_command
+    from surgeon.cli.commands import edit
 
-    edit_command._options.cache_clear()
+    edit._options.cache_clear()
     yield
-    edit_command._options.cache_clear()
+    edit._options.cache_clear()
 
 
 def test_an_edit_of_a_package_is_an_option_and_a_step(pack, tmp_path):

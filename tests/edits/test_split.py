@@ -175,7 +175,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_parts_that_differ_are_not_written(tmp_path, monkeypatch):
     onnx.save(sample(), tmp_path / "m.onnx")
-    from surgeon.editing import splitting
+    from surgeon.edits.merge_split import split as splitting
 
     def spoiled(draft, *rest):
         told = real(draft, *rest)

@@ -8,7 +8,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import surgeon
-from surgeon.rules.tails import TAILS
+from surgeon.rules.edit_aliases import TAILS
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -141,7 +141,7 @@ def test_what_is_no_detector_names_it_too(source, tmp_path):
 
 
 def test_a_tail_that_answers_otherwise_is_not_written(source, tmp_path, monkeypatch):
-    from surgeon.edits.detections import AppendNms
+    from surgeon.edits.detection.nms import AppendNms
 
     right = AppendNms._found
 

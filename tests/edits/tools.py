@@ -107,13 +107,14 @@ def unchecked_tool(job: Job) -> None:
 
 MERGING = ("onnx", "sclblonnx", "surgeon", "surgeon-no-check")
 """Those that merge."""
+OURS = ("surgeon.edits.merge_split.merge", "surgeon.edits", "surgeon.proof.model.model_check")
 TOOLS = {
     "onnx": (onnx_tool, ("onnx.utils", "onnx.compose")),
     "onnx-ir": (onnx_ir_tool, ("onnx_ir", "onnx_ir.passes.common")),
     "polygraphy": (polygraphy_tool, ("polygraphy.tools", "onnx")),
     "sclblonnx": (sclblonnx_tool, ("sclblonnx",)),
-    "surgeon": (surgeon_tool, ("surgeon.editing.merging", "surgeon.edits", "surgeon.models.model_check")),
-    "surgeon-no-check": (unchecked_tool, ("surgeon.editing.merging", "surgeon.edits", "surgeon.models.model_check")),
+    "surgeon": (surgeon_tool, OURS),
+    "surgeon-no-check": (unchecked_tool, OURS),
 }
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from surgeon.fleet import task
+from surgeon.automation.fleet.execution import model_process
 
 
 @pytest.fixture(autouse=True)
@@ -14,4 +14,4 @@ def one_environment(monkeypatch):
     def environment():
         return frozenset(item for item in os.environ.items() if item[0] != "PYTEST_CURRENT_TEST")
 
-    monkeypatch.setattr(task, "_environment", environment)
+    monkeypatch.setattr(model_process, "_environment", environment)

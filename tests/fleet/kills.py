@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from surgeon.fleet.storage import storage_of
+from surgeon.automation.fleet.storage.storage import storage_of
 from tests.command_line import ROOT, surroundings
 from tests.fleet import parts, zoo
 

@@ -12,10 +12,10 @@ from tests.fleet import parts
 
 _SCRIPT = """
 import resource, sys, time
-from surgeon.fleet import scheduling
-from surgeon.fleet.book import Book, Planned
-from surgeon.fleet.orders import Job, Orders
-from surgeon.recipes.recipe import Recipe, Rules
+from surgeon.automation.fleet.execution import dask_engine as scheduling
+from surgeon.automation.fleet.run_database import Book, Planned
+from surgeon.automation.fleet.job import Job, Orders
+from surgeon.automation.recipes.recipe import Recipe, Rules
 
 address, count = sys.argv[1], int(sys.argv[2])
 

@@ -14,7 +14,7 @@ from tests.command_line import run
 from tests.fleet import parts, zoo
 
 distributed = pytest.importorskip("distributed")
-from surgeon.fleet.scheduling import DaskEngine  # noqa: E402 - it needs Dask
+from surgeon.automation.fleet.execution.dask_engine import DaskEngine  # noqa: E402 - it needs Dask
 
 GELU = surgeon.Recipe([surgeon.Rules("gelu")])
 TROUBLE = surgeon.Recipe([surgeon.Rules(zoo.RULES)])
@@ -87,7 +87,8 @@ def test_the_dashboard_is_told_where_there_is_one(status, page, is_told):
 
 def test_the_dashboard_of_a_real_scheduler_is_told(tmp_path, monkeypatch):
     """With bokeh, which draws it: the address that is told is the page with its plots, where the work can be seen."""
-    monkeypatch.setattr("surgeon.fleet.scheduling._DASHBOARD", 60.0)  # a busy machine draws it late
+    # A busy machine draws it late.
+    monkeypatch.setattr("surgeon.automation.fleet.execution.dask_engine._DASHBOARD", 60.0)
     pytest.importorskip("bokeh", reason="nothing draws the dashboard: pip install bokeh")
     zoo.gelus(tmp_path / "zoo/a.onnx")
     at, told = f"127.0.0.1:{parts.free_port()}", []
@@ -101,7 +102,7 @@ def test_the_dashboard_of_a_real_scheduler_is_told(tmp_path, monkeypatch):
 
 
 def test_the_address_is_told_before_the_first_model(dask, tmp_path, monkeypatch, capsys):
-    from surgeon.console.fleet_report import Watch
+    from surgeon.display.terminal.fleet import Watch
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
     monkeypatch.setattr(DaskEngine, "dashboard", "http://here/status")
@@ -136,13 +137,13 @@ def counted(job, tells=False):
 @pytest.mark.parametrize(("work", "size"), [(two_meet, 1000), (counted, 1 << 50)], ids=["small", "large"])
 def test_large_models_do_not_meet_and_small_ones_do(monkeypatch, work, size):
     """Dask gives a worker no more at once than the memory that it has is thought to do for."""
-    from surgeon.fleet import scheduling
-    from surgeon.fleet.orders import Job, Orders
+    from surgeon.automation.fleet.execution import dask_engine
+    from surgeon.automation.fleet.job import Job, Orders
 
     orders = Orders(GELU, "/nowhere").keyed()
-    monkeypatch.setattr(scheduling, "attempt", work)
+    monkeypatch.setattr(dask_engine, "attempt", work)
     MOST.clear()
-    engine = scheduling.local(2, None)
+    engine = dask_engine.local(2, None)
     found = list(engine.rows(Job(f"{name}.onnx", f"/{name}.onnx", size, "t", orders) for name in "abcd"))
     engine.close()
     assert [row.outcome for row in found] == ["proved"] * 4
@@ -150,11 +151,11 @@ def test_large_models_do_not_meet_and_small_ones_do(monkeypatch, work, size):
 
 
 def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):
-    from surgeon.fleet import scheduling
+    from surgeon.automation.fleet.execution import dask_engine
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
-    here = dict(scheduling.versions())
-    monkeypatch.setattr(scheduling, "versions", lambda: here | {"surgeon": "9.9"})
+    here = dict(dask_engine.versions())
+    monkeypatch.setattr(dask_engine, "versions", lambda: here | {"surgeon": "9.9"})
     (tmp_path / "r.toml").write_text('[[step]]\nrules = "gelu"\n', encoding="utf-8")
     to = ("--to", tmp_path / "out", "--engine", dask)
     ran = run("run", tmp_path / "r.toml", "--over", f"{tmp_path}/zoo/*.onnx", *to)
@@ -164,21 +165,21 @@ def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):
 
 
 def test_rules_that_workers_do_not_reach_begin_nothing(dask, tmp_path, monkeypatch):
-    from surgeon.fleet.orders import Orders
+    from surgeon.automation.fleet.job import Orders
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
     monkeypatch.setattr(Orders, "files", lambda self: [])
     files = [tmp_path / "zoo/a.onnx", tmp_path / "not/there.py"]
-    from surgeon.fleet.scheduling import joined
+    from surgeon.automation.fleet.execution.dask_engine import joined
 
     with pytest.raises(surgeon.UsageError, match=r"does not reach .*not/there.py; use a store, or mount it"):
         joined(dask, None, list(map(os.fspath, files)))
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch):
-    from surgeon.fleet import scheduling
+    from surgeon.automation.fleet.execution import dask_engine
 
-    monkeypatch.setattr(scheduling, "_ANSWER", 0.5)
+    monkeypatch.setattr(dask_engine, "_ANSWER", 0.5)
     zoo.gelus(tmp_path / "zoo/a.onnx")
     address = f"dask://127.0.0.1:{parts.free_port()}"
     asked, client = [], distributed.Client

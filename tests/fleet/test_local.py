@@ -11,10 +11,10 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.fleet.book import Book
-from surgeon.fleet.orders import Orders
-from surgeon.fleet.sources import find_models
-from surgeon.fleet.tables import table_rows
+from surgeon.automation.fleet.job import Orders
+from surgeon.automation.fleet.model_sources import find_models
+from surgeon.automation.fleet.run_database import Book
+from surgeon.automation.fleet.table_files import table_rows
 from tests.command_line import files_in, one_sentence, run
 from tests.fleet import zoo
 
@@ -501,7 +501,8 @@ def test_one_run_at_a_time_writes_to_a_target(models):
     """A second process is told so and takes nothing away; a lock that is left behind holds nobody up."""
     pytest.importorskip("fcntl")
     code = (
-        "import sys; from surgeon.fleet.locking import locked; from surgeon.fleet.storage import storage_of\n"
+        "import sys; from surgeon.automation.fleet.storage.target_lock import locked\n"
+        "from surgeon.automation.fleet.storage.storage import storage_of\n"
         "held = locked(*storage_of(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(models / "out")]

@@ -5,7 +5,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import surgeon
-from surgeon.sites.sharing import sharing
+from surgeon.proof.cache.proof_key import sharing
 from tests.fleet import zoo
 
 
@@ -113,7 +113,7 @@ def test_how_it_is_checked_makes_a_difference(model, tmp_path, options):
 
 def test_bodies_keep_their_names(tmp_path):
     """Of a node with a body more than its tensors has names: equal ones may not be found, and others never are."""
-    from surgeon.sites.sharing import _Canon
+    from surgeon.proof.cache.proof_key import _Canon
 
     def model(first, second):
         ports = f"bool c, float[2] {first}, float[2] {second}"

@@ -8,11 +8,11 @@ import onnx
 import pytest
 
 import surgeon
+from surgeon.automation.fleet.storage.sparse_file import RangedFile, bring_skeleton
+from surgeon.automation.fleet.storage.storage import LocalStorage, StorageBusy, asking, storage_of
 from surgeon.errors import ModelFileError
-from surgeon.file.absent import brought
+from surgeon.file.external_data.on_demand import brought
 from surgeon.file.model import Model
-from surgeon.fleet.ranges import RangedFile, bring_skeleton
-from surgeon.fleet.storage import LocalStorage, StorageBusy, asking, storage_of
 from tests.command_line import run
 from tests.fleet import parts, zoo
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import surgeon.torch
-from surgeon.torch.torchscript import symbolics
+from surgeon.torch.exporters.torchscript import symbolics
 from tests import sampling
 
 EXPORTERS = ("dynamo", "torchscript")

@@ -12,8 +12,8 @@ from torch import nn
 
 import surgeon.torch
 from surgeon.errors import CheckFailed, ModelFileError, UsageError
-from surgeon.implementations import withdraw
-from surgeon.torch.comparing import TOLERANCES
+from surgeon.runtime.implementations.implementation import withdraw
+from surgeon.torch.module_comparison import TOLERANCES
 
 X, Y = torch.tensor([[1.0, -2.0, 3.0]]), torch.tensor([[0.5, 4.0, -1.0]])
 

@@ -201,7 +201,7 @@ def test_an_operator_may_be_named_in_any_of_its_forms(exporter):
     """By name, as an OpOverload, as a packet, and as what torch.library.custom_op returns."""
     packet = torch.ops.exports.addandround
     for named in ("exports::addandround", packet.default, packet):
-        (one,) = surgeon.torch.placeholders.placeholders([named])
+        (one,) = surgeon.torch.placeholders.placeholder.placeholders([named])
         assert (one.name, one.ops) == ("exports::addandround", (packet.default,))
     made = export(lambda x: addandround(x, x), "x", (X,), exporter, placeholders=[addandround])
     assert made.placeholders == {"exports::addandround": 1}
@@ -315,7 +315,7 @@ def test_the_first_export_of_a_process_finds_torch_s_own_mappings():
 @both
 def test_no_mapping_of_torch_is_changed_for_good(exporter):
     """Whatever an export registers is gone after it, also where torch had nothing of the name."""
-    registry = surgeon.torch.torchscript.symbolics()
+    registry = surgeon.torch.exporters.torchscript.symbolics()
 
     def mappings():
         return {name: dict(group._functions._merged) for name, group in registry._registry.items()}
@@ -378,7 +378,7 @@ def test_where_a_node_comes_from_is_kept_at_an_opset_that_is_converted():
 @both
 def test_a_large_model_keeps_its_weights_beside_it(exporter, tmp_path, monkeypatch):
     """A protobuf ends at 2 GiB; above a limit below that the weights go to a file of their own."""
-    monkeypatch.setattr(surgeon.torch.exporting, "LARGE", 100)
+    monkeypatch.setattr(surgeon.torch.exporters.module_export, "LARGE", 100)
     path = tmp_path / "out.onnx"
     layer = torch.nn.Linear(64, 64)
     made = surgeon.torch.export(layer, torch.ones(2, 64), path, exporter=exporter)

@@ -9,9 +9,9 @@ import torch
 import surgeon.torch
 from surgeon import rule
 from surgeon.errors import CheckFailed, UsageError
-from surgeon.implementations import available
+from surgeon.proof.check_result import Outcome
+from surgeon.runtime.implementations.implementation import available
 from surgeon.testing import parse
-from surgeon.verdicts.result import Outcome
 
 pytestmark = pytest.mark.usefixtures("forget_implementations")
 X = np.array([[1.0, -2.0, 3.0]], np.float32)

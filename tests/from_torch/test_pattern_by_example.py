@@ -13,11 +13,11 @@ from torch import nn
 import surgeon
 import surgeon.torch
 from surgeon import Rule, UsageError
-from surgeon.learning.lessons import learn as learn_models
-from surgeon.learning.lessons import run as run_text
-from surgeon.learning.lessons import told
-from surgeon.learning.terms import Example
-from surgeon.learning.writing import numeral
+from surgeon.authoring.learning.codegen import numeral
+from surgeon.authoring.learning.learn import learn as learn_models
+from surgeon.authoring.learning.learn import run as run_text
+from surgeon.authoring.learning.learn import told
+from surgeon.authoring.learning.terms import Example
 from surgeon.testing import parse
 from tests import sampling
 from tests.command_line import one_sentence, process, run
@@ -260,7 +260,7 @@ def test_learning_without_torch(monkeypatch):
 
 def test_models_are_learned_from_without_torch():
     """Comparing needs onnx alone."""
-    code = "import sys, surgeon.learning.recognising; print('torch' in sys.modules)"
+    code = "import sys, surgeon.authoring.learning.known_rules; print('torch' in sys.modules)"
     assert process("-c", code).stdout.strip() == "False"
 
 

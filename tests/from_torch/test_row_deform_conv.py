@@ -7,7 +7,7 @@ import torch
 
 import surgeon
 import surgeon.torch
-from surgeon.running.deformable import deformable_convolution
+from surgeon.runtime.kernels.vision.deformable import deformable_convolution
 from tests.from_torch.beside_notebooks import load
 from tests.from_torch.operators import EXPORTERS, attributes, export, registered
 

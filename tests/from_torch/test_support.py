@@ -10,7 +10,7 @@ from torch import nn
 
 import surgeon.torch
 from surgeon.errors import UsageError
-from surgeon.torch.mappings import DYNAMO, OPSETS, TORCHSCRIPT, opsets_of
+from surgeon.torch.exporters.builtin_mappings import DYNAMO, OPSETS, TORCHSCRIPT, opsets_of
 from tests.from_torch.operators import registered
 from tests.versions import NEWEST_OF_DYNAMO
 

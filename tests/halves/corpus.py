@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.file.model import Model
-from surgeon.models.inner_values import find_inner
+from surgeon.proof.model.inner_tensors import find_inner
 from tests.architectures import cases as whole
 from tests.architectures.exporting import export as exported
 from tests.attention import cases as attention

@@ -12,9 +12,9 @@ import onnx
 import onnxruntime as ort
 
 from surgeon.file.model import Model
-from surgeon.inputs.fitted import all_sets
-from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
-from surgeon.precision.typing import mistypings
+from surgeon.precision.writing.type_check import mistypings
+from surgeon.runtime.inputs.consistent_sizes import all_sets
+from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
 
 NEAR = 0.02
 ORDER = ("right", "crashed", "refused by ONNX Runtime", "off by more", "refused by onnx.checker", "ill typed")

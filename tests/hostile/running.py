@@ -182,7 +182,7 @@ def _in_fork(case: Case) -> NoReturn:
     """Be that in this process, with all that it has at hand."""
     code = 99
     try:
-        from surgeon.console.cli import main
+        from surgeon.cli.app import main
 
         sys.argv = ["surgeon", *case.arguments]
         main(prog_name="surgeon")

@@ -1,7 +1,7 @@
 """What a process has done before it forks for each case: imported, loaded rules, and run each command once.
 
 Most of a command's time on a small file goes there, and into the same once more in the child that runs models for it.
-So that child is a fork as well.  Whatever ends badly so is run again as people run it (`surgeon.running` knows no
+So that child is a fork as well.  Whatever ends badly so is run again as people run it (`surgeon.runtime` knows no
 forks), and judged by that.
 """
 
@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from surgeon.running import child, children
+from surgeon.runtime.processes import worker, worker_main
 
 # What commands import when they need it, and children.
-_NEEDED = ("surgeon.console.cli", "onnx.reference", "onnxruntime", "surgeon.models.bisect", "surgeon.sites.site_check")
+_PROOFS = ("surgeon.proof.model.bisect", "surgeon.proof.site.site_prover")
+_NEEDED = ("surgeon.cli.app", "onnx.reference", "onnxruntime", *_PROOFS)
 
 
 def warm(sound: bytes, commands: Sequence[tuple[str, ...]], refusing: Sequence[tuple[str, ...]]) -> None:
@@ -30,7 +31,7 @@ def warm(sound: bytes, commands: Sequence[tuple[str, ...]], refusing: Sequence[t
     """
     for module in _NEEDED:
         importlib.import_module(module)
-    children.subprocess = _Forking  # type: ignore[attr-defined, assignment]
+    worker.subprocess = _Forking  # type: ignore[attr-defined, assignment]
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w", encoding="utf-8") as nothing:
         Path(folder, "in.onnx").write_bytes(sound)
@@ -41,13 +42,13 @@ def warm(sound: bytes, commands: Sequence[tuple[str, ...]], refusing: Sequence[t
                     _run(arguments, may_refuse=arguments in refusing)
         finally:
             os.chdir(here)
-    children.stop()
+    worker.stop()
     gc.collect()
     gc.freeze()  # forks that looked through it for garbage would have a copy of all each
 
 
 def _run(arguments: Sequence[str], *, may_refuse: bool) -> None:
-    from surgeon.console.cli import main
+    from surgeon.cli.app import main
 
     try:
         main(list(arguments), prog_name="surgeon")
@@ -57,7 +58,7 @@ def _run(arguments: Sequence[str], *, may_refuse: bool) -> None:
 
 
 class _Forked:
-    """What `subprocess.Popen` is to `surgeon.running.children`, for a child that is a fork of this process."""
+    """What `subprocess.Popen` is to `surgeon.runtime.processes.worker`, for a child that is a fork of this process."""
 
     def __init__(self, command: Sequence[str], *, env: dict[str, str], **_: Any) -> None:
         asked, asking = os.pipe()
@@ -108,8 +109,8 @@ def _serve(arguments: Sequence[str], asked: int, answered: int, others: Sequence
         for handle in (asked, answered, *others):
             os.close(handle)
         os.environ.update(env)
-        child._postpone_package = lambda: None  # it is here already
-        code = child.main(arguments)
+        worker_main._postpone_package = lambda: None  # it is here already
+        code = worker_main.main(arguments)
     finally:
         sys.stdout.flush()
         os._exit(code)

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.matching.match import Match
-from surgeon.shapes.facts import Shape
-from surgeon.shapes.indexed import shapes_of
+from surgeon.rules.matching.matcher import Match
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.tensor_types import Shape
 
 
 @dataclass(eq=False)

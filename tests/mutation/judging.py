@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from surgeon.running.evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
 from tests.mutation.feeds import Feeds, make, settings
 from tests.mutation.tolerated import Tolerated
 

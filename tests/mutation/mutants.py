@@ -10,8 +10,8 @@ import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, helper
 
-from surgeon.ops.records import COMMUTATIVE
 from surgeon.ops.schemas import schema
+from surgeon.ops.traits.trait_lookup import COMMUTATIVE
 from tests.mutation.canvas import Canvas
 from tests.mutation.poisons import HALVES, poisons
 

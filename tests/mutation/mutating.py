@@ -13,8 +13,8 @@ import onnx
 import surgeon
 from surgeon import Rule
 from surgeon.errors import CheckFailed, SurgeonError
-from surgeon.matching.match import Match
-from surgeon.rewriting.result import Report, Site
+from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.rules.matching.matcher import Match
 from surgeon.rules.rule import Form
 from tests.mutation.canvas import Canvas
 

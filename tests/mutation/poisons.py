@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.shapes.facts import Shape
+from surgeon.shapes.tensor_types import Shape
 
 WRONG = 0.01  # by what part of itself a poisoned number changes
 HALVES = ("float16", "bfloat16")

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from surgeon.sites.kinds import part_of_one
-from surgeon.verdicts.compare import TOLERANCES
-from surgeon.verdicts.floats import ALLOWANCE
+from surgeon.proof.cases.value_strategies import part_of_one
+from surgeon.runtime.numerics.array_comparison import TOLERANCES
+from surgeon.runtime.numerics.float_judge import ALLOWANCE
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 

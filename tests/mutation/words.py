@@ -9,7 +9,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon import Graph, Rule
-from surgeon import words as vocabulary
+from surgeon.ops.builder import composites as vocabulary
 from tests.mutation.building import exported, initializers, rule_of, written
 
 OPSET = 18

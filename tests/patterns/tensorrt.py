@@ -4,8 +4,8 @@ import functools
 
 from surgeon import rewrite
 from surgeon.file.model import Model
-from surgeon.tensorrt.asking import Asking
-from surgeon.tensorrt.library import installed
+from surgeon.runtime.tensorrt.compatibility import Asking
+from surgeon.runtime.tensorrt.library import installed
 from surgeon.testing import Case, check_fires, parse
 
 library = functools.cache(installed)

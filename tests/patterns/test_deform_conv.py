@@ -6,7 +6,7 @@ import pytest
 from surgeon.patterns.deform_conv import deform_conv
 
 import surgeon
-from surgeon.running.deformable import deformable_convolution
+from surgeon.runtime.kernels.vision.deformable import deformable_convolution
 from surgeon.testing import Case, check_spares, parse
 from tests.patterns.formulas import check_by_formula
 

@@ -7,7 +7,7 @@ from surgeon.patterns.deformable_attention import deformable_attention
 from torch.nn import functional
 
 import surgeon
-from surgeon.running.deformable import mmcv_deformable_attention, tensorrt_deformable_attention
+from surgeon.runtime.kernels.vision.deformable import mmcv_deformable_attention, tensorrt_deformable_attention
 from surgeon.testing import Case, check_spares, parse
 from tests.patterns.formulas import check_by_formula
 from tests.patterns.tensorrt import faults

@@ -8,7 +8,7 @@ from onnx import numpy_helper
 from surgeon.patterns.disentangled_attention import buckets, disentangled_attention
 
 import surgeon
-from surgeon.running.disentangled import bucket, tensorrt_disentangled_attention
+from surgeon.runtime.kernels.tensorrt_plugins import bucket, tensorrt_disentangled_attention
 from surgeon.testing import Case, check_spares, parse
 from tests.patterns.formulas import check_by_formula
 

@@ -13,9 +13,9 @@ from surgeon.patterns.duplicates import duplicate_nodes
 
 import surgeon
 from surgeon import Graph, Tensor, rule, searches
-from surgeon.console.cli import main
+from surgeon.cli.app import main
 from surgeon.file.model import Model
-from surgeon.file.sameness import Contents
+from surgeon.file.tensors.content_equality import Contents
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.command_line import runner
 from tests.models import ops
@@ -411,7 +411,7 @@ class TestBesideOtherRules:
 
     def test_rules_that_read_shared_weights_are_proved(self, monkeypatch):
         """The proof knows that what is read now is what was read before, though it loads neither."""
-        monkeypatch.setattr("surgeon.sites.site_check.MOST_READ", 0)
+        monkeypatch.setattr("surgeon.proof.site.site_prover.MOST_READ", 0)
 
         @rule(patterns=[lambda g, x, w: g.relu(g.mul(x, w))], name="limited")
         def limited(g: Graph, x: Tensor, w: Tensor) -> Tensor:

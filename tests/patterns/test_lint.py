@@ -9,7 +9,7 @@ import surgeon
 from surgeon.errors import Refusal
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Rule
-from surgeon.target import names, takers
+from surgeon.target_registry import names, takers
 
 RULES = [rule for pack, _, rule in all_rules() if pack == "builtin"]
 TESTS = Path(__file__).parent

@@ -9,10 +9,10 @@ import pytest
 from surgeon.patterns.named_arguments import named_arguments
 
 import surgeon
-from surgeon.ops import torch_schemas
-from surgeon.ops.torch_names import lost, operator_of
+from surgeon.ops import torch_schema
+from surgeon.ops.torch_fallbacks import lost, operator_of
+from surgeon.proof.check_result import Outcome
 from surgeon.testing import Case, check_fires, check_spares, parse
-from surgeon.verdicts.result import Outcome
 from tests.command_line import process
 
 HEAD = "(float[2, 4] x) => (float[2, 4] y)"
@@ -38,7 +38,7 @@ def fallback(operator, inputs="x", overload="", more=""):
 @pytest.fixture(autouse=True)
 def schemas(monkeypatch):
     """The schema of an operator of a user's own."""
-    monkeypatch.setattr(torch_schemas, "_declared", {})
+    monkeypatch.setattr(torch_schema, "_declared", {})
     for text in (MINE, "mine::twice(Tensor x, float y) -> Tensor", "yours::twice(Tensor x, float y) -> Tensor"):
         surgeon.torch_schema(text)
 

@@ -10,11 +10,15 @@ from surgeon.patterns.instance_norm_plugin import active_instance_norm_plugin, i
 from surgeon.patterns.scatter_plugin import scatter_plugin
 
 import surgeon
-from surgeon.running.children import Child, Task
-from surgeon.running.plugin_norms import tensorrt_group_norm, tensorrt_instance_norm, tensorrt_scatter_elements
-from surgeon.targets.tensorrt_plugins import plugin_of
-from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.served import Creation
+from surgeon.ops.plugins.builtin_plugins import plugin_of
+from surgeon.runtime.kernels.tensorrt_norms import (
+    tensorrt_group_norm,
+    tensorrt_instance_norm,
+    tensorrt_scatter_elements,
+)
+from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.tensorrt.library import installed
+from surgeon.runtime.tensorrt.parser_tasks import Creation
 from surgeon.testing import Case, check_spares, parse
 from tests.patterns.formulas import check_by_formula
 
@@ -122,7 +126,7 @@ def test_what_is_written_reaches_a_creator_of_the_plugin(case):
     try:
         known = plugin.name, plugin.version, plugin.namespace, list(plugin.attributes)
         asked = Creation(installed().module, alone.SerializeToString(), *known)
-        told = child.run(Task("surgeon.tensorrt.served:create", asked, 60.0)).value
+        told = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:create", asked, 60.0)).value
     finally:
         child.end()
     assert told["is_called"]

@@ -6,7 +6,7 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from surgeon.patterns.requantized import quantized_already, quantized_once, requantized
 
 import surgeon
-from surgeon.tensorrt.library import installed
+from surgeon.runtime.tensorrt.library import installed
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.quantizing import Pictures, add_weights
 

@@ -6,7 +6,7 @@ import pytest
 from surgeon.patterns.roi_align import roi_align
 
 import surgeon
-from surgeon.running.roi_align import regions
+from surgeon.runtime.kernels.vision.roi_align import regions
 from surgeon.testing import Case, check_spares, parse
 from tests.patterns.formulas import check_by_formula
 

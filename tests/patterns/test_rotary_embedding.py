@@ -5,8 +5,8 @@ from surgeon.patterns.rotary_embedding import rotary_embedding
 from surgeon.patterns.rotary_of_rows import rotary_of_rows
 
 import surgeon
-from surgeon.ruleproof.prover import compare_zero_size
-from surgeon.ruleproof.result import Standing
+from surgeon.authoring.rule_proof.prover import compare_zero_size
+from surgeon.authoring.rule_proof.result import Standing
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, 4, s, 8] x, float[b, s, 4] f, float[s, 4] c, float[s, 4] e"

@@ -5,7 +5,7 @@ import pytest
 from surgeon.patterns.sampled_deform_conv import sampled_deform_conv
 
 import surgeon
-from surgeon.tensorrt.library import installed
+from surgeon.runtime.tensorrt.library import installed
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 ALL = "strides = [2, 1], pads = [1, 2, 1, 2], dilations = [1, 2], group = 2, offset_group = 2"

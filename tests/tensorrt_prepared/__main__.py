@@ -15,7 +15,7 @@ import sys
 from itertools import chain, islice
 from pathlib import Path
 
-from surgeon.tensorrt.library import installed
+from surgeon.runtime.tensorrt.library import installed
 from tests.tensorrt_prepared.models import GROUPS, files_in
 from tests.tensorrt_prepared.rows import Journal, Row, row_of
 from tests.tensorrt_prepared.table import show

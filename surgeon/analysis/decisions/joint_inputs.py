@@ -1,0 +1,114 @@
+"""Whether a model decides by what several of its inputs come to, as sums and products do, with nothing rounded."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from onnx import AttributeProto, NodeProto, TensorProto
+
+from surgeon.analysis.decisions.thresholds import KnownScope
+from surgeon.ops.traits.dtype_traits import LEAPING, TOTALS
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.shapes.tensor_types import FLOATS
+
+JOINED = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+"""Numbers of which sums and products are exact, and meet what something is compared with."""
+FINEST = 2.0**-6  # of such numbers that models hold
+_LARGEST = 2.0**10  # of constants among them
+_MOST_LISTED = 1 << 14  # elements of such a constant
+
+
+def joins_exactly(scopes: Iterable[KnownScope]) -> bool:
+    """Whether some decision hangs on several floats together, and each that hangs on floats does so by exact steps.
+
+    Exact for halves and small whole numbers: sums, differences, products, largest ones, what moves data; constants
+    among them are such numbers too.  Decisions in bodies and functions are not looked through: then no.
+    """
+    main, *inside = scopes
+    if any(True for scope in inside for _ in _decided(scope)):
+        return False
+    walk = _ExactSteps(main)
+    found = [walk.of(tensor) for tensor in _decided(main)]
+    hanging = [(is_exact, joins) for is_fed, is_exact, joins in found if is_fed]
+    return all(is_exact for is_exact, _ in hanging) and any(joins for _, joins in hanging)
+
+
+def _decided(scope: KnownScope) -> Iterator[str]:
+    """The tensors that nodes decide by."""
+    for node in scope.nodes:
+        op = likened_node(node)
+        leaps = op.name in LEAPING or op.wholes is not None or op.compares or op.ranks
+        if leaps or op.places or op.further_places or node.domain == "ai.onnx.ml" or (op.retypes and _is_whole(node)):
+            yield from (name for name in node.input if name and name not in scope.tensors and not op.reads_shape)
+
+
+def _is_whole(node: NodeProto) -> bool:
+    """Whether a Cast makes integers or booleans."""
+    told = next((item.i for item in node.attribute if item.name == "to"), TensorProto.FLOAT)
+    return told not in FLOATS
+
+
+class _ExactSteps:
+    """What the tensors of a graph hang on: on floats that are fed, by exact steps alone, on several of them."""
+
+    def __init__(self, scope: KnownScope) -> None:
+        self._scope = scope
+        self._known: dict[str, tuple[bool, bool, bool]] = {}
+
+    def of(self, tensor: str) -> tuple[bool, bool, bool]:
+        """Whether it hangs on floats that are fed, whether exactly, and whether on several together."""
+        pending, entered = [tensor], set[str]()
+        while pending:
+            name = pending[-1]
+            node = self._scope.makers.get(name)
+            reads = [] if node is None or name in self._scope.tensors else [read for read in node.input if read]
+            waiting = [read for read in reads if read not in self._known]
+            if not entered.isdisjoint(waiting):  # a circle, which runtimes refuse
+                self._known.update(dict.fromkeys(entered, (True, False, False)))
+                continue
+            if waiting:
+                entered.add(name)
+                pending += waiting
+                continue
+            pending.pop()
+            entered.discard(name)
+            if name not in self._known:
+                self._known[name] = self._ended(name) if node is None or not reads else self._made(node, reads)
+        return self._known[tensor]
+
+    def _ended(self, name: str) -> tuple[bool, bool, bool]:
+        scope = self._scope
+        is_fed = name in scope.fed and name not in scope.tensors and scope.fed[name] in FLOATS
+        return is_fed, True, False
+
+    def _made(self, node: NodeProto, reads: list[str]) -> tuple[bool, bool, bool]:
+        known = [self._known[read] for read in reads]
+        is_fed = any(fed for fed, _, _ in known) or any(item.HasField("g") for item in node.attribute)
+        if likened_node(node).reads_shape or not is_fed:
+            return False, True, False
+        way = self._way(node, reads)
+        joins = way == "joins" or any(joined for _, _, joined in known)
+        return True, bool(way) and all(exact for _, exact, _ in known), joins
+
+    def _way(self, node: NodeProto, reads: list[str]) -> str:
+        """How a node goes on with what it reads: "joins" several, "goes" on exactly, or "" with roundings."""
+        op, free = likened_node(node), [read for read in reads if read not in self._scope.tensors]
+        if op.name in TOTALS:
+            return "joins"
+        is_product = (op.product == "matrices" and op.factors is not None) or op.product == "windows"
+        if is_product or (op.family and (op.family == "sum" or -1 not in op.signs)):
+            scaled = any(item.type == AttributeProto.FLOAT and item.f != 1 for item in node.attribute)
+            joins = "joins" if is_product or len(free) > 1 else "goes"
+            return joins if not scaled and all(map(self._is_plain, reads)) else ""
+        if op.reduces == "pick":
+            return "joins"
+        is_told = op.places or op.compares or op.truths  # by what is asked for itself
+        return "goes" if op.moves or op.regroups or op.exact or op.retypes or is_told else ""
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether a tensor is no constant, or one of halves and small whole numbers."""
+        if name not in self._scope.tensors:
+            return True
+        numbers = self._scope.numbers(name, _MOST_LISTED)
+        with np.errstate(all="ignore"):
+            fine = numbers / FINEST
+            return bool(numbers.size and np.all((np.abs(numbers) <= _LARGEST) & (fine == np.rint(fine))))

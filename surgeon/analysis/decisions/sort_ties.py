@@ -1,0 +1,64 @@
+"""Whether equal numbers in the inputs of a model are ties where it picks by order."""
+
+from collections.abc import Iterable
+
+from onnx import NodeProto
+
+from surgeon.analysis.decisions.thresholds import KnownScope
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.shapes.tensor_types import FLOATS
+
+TIED = (-1.0, 0.5, 2.0)
+"""Numbers that tie often, as they are few."""
+_FURTHEST = 12  # nodes between an input and what picks
+
+
+def has_ties(scopes: Iterable[KnownScope]) -> bool:
+    """Whether a model picks by order among floats that it is given, or compares two of them, and roundings have no say.
+
+    What it picks among has to be an input, each element changed alone and all alike; of what it compares nothing may
+    be rounded.  Where something is picked otherwise, roundings may decide, and the answer is no.
+    """
+    found = False
+    for scope in scopes:
+        for node in scope.nodes:
+            op = likened_node(node)
+            if not (op.ranks or op.compares):
+                continue
+            free = [name for name in node.input if name and name not in scope.tensors]
+            is_pair = op.compares and len(free) == 2
+            if not free or not (op.ranks or is_pair):
+                continue
+            starts = [_start(scope, name, exact=is_pair) for name in (free if is_pair else free[:1])]
+            fed = [start for start in starts if start in scope.fed]
+            if is_pair and not fed:
+                continue
+            if len(fed) < len(starts):
+                return False
+            found = found or all(scope.fed[name] in FLOATS for name in fed)
+    return found
+
+
+def _start(scope: KnownScope, tensor: str, *, exact: bool) -> str:
+    """The tensor that one is made of, each element alone and all alike; with `exact`, without any rounding."""
+    for _ in range(_FURTHEST):
+        node = scope.makers.get(tensor)
+        before = None if node is None else _before(scope, node, exact=exact)
+        if before is None:
+            break
+        tensor = before
+    return tensor
+
+
+def _before(scope: KnownScope, node: NodeProto, *, exact: bool) -> str | None:
+    op = likened_node(node)
+    free = [slot for slot, name in enumerate(node.input) if name and name not in scope.tensors]
+    if len(free) != 1 or node.output[0] == "":
+        return None
+    name = node.input[free[0]]
+    if op.moves or op.regroups or op.reduces == "pick":
+        return name if free[0] == 0 else None
+    numbers = [scope.columns(node, slot).size for slot, other in enumerate(node.input) if other and slot not in free]
+    is_elementwise = (op.same or op.family or op.retypes) and not (op.adds_up or op.softmax or op.squares or op.ranks)
+    is_alike = is_elementwise and op.norm is None and not op.random and all(size == 1 for size in numbers)
+    return name if is_alike and (op.exact or op.retypes or not exact) else None

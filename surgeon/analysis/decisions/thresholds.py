@@ -1,0 +1,289 @@
+"""The numbers at which a region decides: those that it speaks of, and those that inputs have to be to meet them."""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from surgeon.analysis.decisions.threshold_solver import Arithmetic, Boundary
+from surgeon.file.tensors.decoding import decode
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traversal import holders, nodes_of
+from surgeon.shapes.tensor_types import FLOATS
+
+MOST_EDGES = 128  # numbers that inputs have to be, all in all
+_MOST_LISTED = 1 << 12  # elements of a constant that is compared with, or of an attribute
+_LARGEST = 1 << 32  # of what bodies and attributes speak of; larger integers mean "to the end"
+_MOST_DECIDERS = 1 << 9  # nodes of one kind in a graph: what comes first is nearest to its inputs
+_MOST_COLUMNS = 16  # elements of a constant that something is computed with before it is compared
+_FURTHEST = 6  # nodes between an input and what is compared
+_HALVES = [number / 2 for number in range(-6, 7)]
+_LISTS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+_BETWEEN_NODES = 2  # ways that are followed from one node
+
+
+def numbers_in(model: ModelProto) -> dict[str, np.ndarray]:
+    """The numbers that a model speaks of, as float64, by names: those of constants of the main graph are theirs.
+
+    They are those of one element, in bodies and functions too, and what attributes hold: tensors of one element, the
+    numbers of elementwise operators, and the lists of ai.onnx.ml.
+    """
+    found = {tensor.name: _lone(tensor) for tensor in model.graph.initializer}
+    _, *inside = holders(model)
+    inner = [_lone(tensor) for holder in inside for tensor in _stored(holder)]
+    inner += [numbers for node in nodes_of(model) for item in node.attribute for numbers in _said(node, item)]
+    found |= {f"/{place}": numbers[np.abs(numbers) <= _LARGEST] for place, numbers in enumerate(inner)}
+    return {name: numbers for name, numbers in found.items() if numbers.size}
+
+
+def _stored(holder: GraphProto | FunctionProto) -> Iterable[TensorProto]:
+    """What is stored beside the nodes of a graph; a function has nothing."""
+    return holder.initializer if isinstance(holder, GraphProto) else ()
+
+
+class KnownScope:
+    """A graph, body or function: its nodes, and the constants that they read, of the main graph too.
+
+    fed: the dtypes of the inputs of a model, by name; none of those of bodies and functions, which nodes feed.
+    """
+
+    def __init__(self, holder: GraphProto | FunctionProto, outer: "KnownScope | None" = None) -> None:
+        self.nodes = holder.node
+        entries = holder.input if outer is None and isinstance(holder, GraphProto) else ()
+        self.fed = {entry.name: entry.type.tensor_type.elem_type for entry in entries}
+        self.makers = {name: node for node in holder.node for name in node.output if name}
+        around = outer.tensors if outer is not None and isinstance(holder, GraphProto) else {}
+        self.tensors: dict[str, TensorProto] = {**around, **{tensor.name: tensor for tensor in _stored(holder)}}
+        for node in holder.node:
+            for tensor in _made(node):
+                self.tensors[node.output[0]] = tensor
+            if len(node.output) == 1 and node.input and node.input[0] in self.tensors and _copies(node):
+                self.tensors[node.output[0]] = self.tensors[node.input[0]]
+
+    def columns(self, node: NodeProto, slot: int) -> np.ndarray:
+        """The numbers of a constant that a node reads, one where all are the same; none of what is long or none."""
+        numbers = self.numbers(node.input[slot], _MOST_LISTED) if slot < len(node.input) else np.empty(0)
+        if numbers.size and (numbers == numbers[0]).all():
+            return numbers[:1]
+        return numbers if numbers.size <= _MOST_COLUMNS else np.empty(0)
+
+    def numbers(self, name: str, most: int) -> np.ndarray:
+        """The numbers of a constant; none of one that has more elements, or is none."""
+        tensor = self.tensors.get(name)
+        return np.empty(0) if tensor is None or int(np.prod(tensor.dims)) > most else _numbers(tensor)
+
+    def behind(
+        self, tensor: str, steps: tuple[Arithmetic, ...] = (), left: int = _FURTHEST
+    ) -> Iterator[tuple[str, tuple[Arithmetic, ...], bool]]:
+        """A tensor, and those that it is made of with constants: the steps from each, and whether it is the last."""
+        node = self.makers.get(tensor)
+        found = list(self._before(node)) if node is not None and left else []
+        yield tensor, steps, not found
+        for name, step in found:
+            yield from self.behind(name, steps if step is None else (step, *steps), left - 1)
+
+    def _before(self, node: NodeProto) -> Iterator[tuple[str, Arithmetic | None]]:
+        """The tensors that a node hands on, or computes with a constant alone, and how."""
+        op, reads = likened_node(node), list(node.input)
+        free = [slot for slot, name in enumerate(reads) if name not in self.tensors]
+        if op.family and len(free) == 1 and len(reads) == len(op.signs):
+            (slot,) = free
+            others = [at for at in range(len(reads)) if at != slot]
+            columns = [self.columns(node, at) for at in others]
+            if all(len(numbers) for numbers in columns):
+                other, sign = (columns[0], op.signs[others[0]]) if others else (None, 1)
+                yield reads[slot], Arithmetic(op.family, op.signs[slot], other, sign)
+        elif op.moves or op.carries or op.regroups:
+            made = _cast_to(node) if op.retypes else None
+            slots = [slot for slot in free if slot in (op.moves or op.carries or (0,))]
+            for slot in slots[:_BETWEEN_NODES]:
+                yield reads[slot], None if made is None else Arithmetic(dtype=made)
+        elif op.same and op.exact and len(reads) == len(free) == 1:  # of one sign at least it hands on what it is given
+            yield from ((reads[0], step) for step in (None, Arithmetic("sum", -1)))
+
+
+def scopes_of(model: ModelProto) -> Iterator[KnownScope]:
+    """The main graph of a model, then its bodies and functions."""
+    main = KnownScope(model.graph)
+    yield main
+    _, *inside = holders(model)
+    yield from (KnownScope(holder, main) for holder in inside)
+
+
+def edges_of(scopes: Iterable[KnownScope]) -> list[float]:
+    """What inputs have to be for what a model compares, or keeps within bounds, to be what it is compared with.
+
+    Also behind sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
+    """
+    found: dict[float, None] = {}
+    for scope in scopes:
+        for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
+            for _, steps, _ in scope.behind(tensor):
+                if all(step.other is None or step.other.size == 1 for step in steps):
+                    numbers = Boundary(np.array(wanted, np.float64), steps).started.reshape(-1)
+                    finite = numbers[np.isfinite(numbers)].tolist()
+                    found.update(dict.fromkeys(finite[: MOST_EDGES - len(found)]))
+    return list(found)
+
+
+def sizes_of(scopes: Iterable[KnownScope]) -> tuple[list[int], list[int]]:
+    """Sizes that a model decides by: what it compares sizes with; then how far slices reach, from either end."""
+    compared: dict[int, None] = {}
+    reached: dict[int, None] = {}
+    for scope in scopes:
+        for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
+            for start, steps, _ in scope.behind(tensor):
+                if (maker := scope.makers.get(start)) is not None and likened_node(maker).sizes:
+                    numbers = Boundary(np.array(wanted, np.float64), steps).started.reshape(-1)
+                    compared.update((int(number), None) for number in numbers if number.is_integer())
+        for node in scope.nodes:
+            axes = likened_node(node).axes
+            for name in node.input[1:3] if axes is not None and axes.in_order else ():
+                reached.update((abs(int(number)), None) for number in scope.numbers(name, _MOST_COLUMNS))
+    return list(compared), list(reached)
+
+
+def boundaries_of(scopes: Iterable[KnownScope]) -> list[Boundary]:
+    """Where a model decides: what it compares with constants, keeps within bounds, or rounds to whole numbers.
+
+    Each is followed back to an input, or to what is computed otherwise, as by a product of matrices.
+    """
+    found: dict[Hashable, Boundary] = {}
+    for scope in scopes:
+        for tensor, wanted, first in _deciding(scope):
+            for start, steps, is_end in scope.behind(tensor):
+                is_fed = start in scope.fed
+                dtype = _float_of(scope.fed.get(start, TensorProto.FLOAT))
+                if not is_end or dtype is None or not _is_followed((*steps, *first)):
+                    continue
+                whole = (*steps, *first)
+                made = Boundary(np.array(wanted, np.float64), whole, dtype, is_fed, rounds=wanted is _HALVES)
+                found.setdefault(made.key, made)
+    return list(found.values())
+
+
+def _float_of(dtype: int) -> np.dtype | None:
+    """A dtype of floats, None for others."""
+    return np.dtype(helper.tensor_dtype_to_np_dtype(dtype)) if dtype in FLOATS else None
+
+
+def _cast_to(node: NodeProto) -> np.dtype | None:
+    """What a Cast makes, None where another input says it."""
+    told = next((item.i for item in node.attribute if item.name == "to" and not item.ref_attr_name), 0)
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(told))
+    except KeyError:
+        return None
+
+
+def _is_followed(steps: Sequence[Arithmetic]) -> bool:
+    """Whether numpy computes as runtimes do: no quotients of integers, which round towards zero; like columns."""
+    is_whole = False
+    if len({step.other.size for step in steps if step.other is not None} - {1}) > 1:
+        return False
+    for step in steps:
+        if step.dtype is not None:
+            is_whole = step.dtype.kind in "iub"
+        elif is_whole and step.family == "product":
+            return False
+    return True
+
+
+def _copies(node: NodeProto) -> bool:
+    """Whether a node gives the elements of its first input, in whatever dtype or order."""
+    op = likened_node(node)
+    return op.regroups or (0,) in (op.carries, op.moves)
+
+
+def _made(node: NodeProto) -> Iterator[TensorProto]:
+    """The tensor that a node of no inputs, or of a size alone, makes of an attribute."""
+    is_constant = not node.input or likened_node(node).spreads
+    if is_constant and len(node.output) == 1:
+        yield from (tensor for item in node.attribute if (tensor := _held(item)) is not None)
+
+
+def _held(item: AttributeProto) -> TensorProto | None:
+    """The tensor that an attribute holds, or whose numbers it lists, as a constant's may (ONNX spec, Constant-12)."""
+    if item.type == AttributeProto.TENSOR:
+        return item.t
+    dtype = None if item.ref_attr_name else _LISTS.get(item.name)
+    return None if dtype is None else numpy_helper.from_array(np.array(helper.get_attribute_value(item), dtype))
+
+
+def _deciding(scope: KnownScope) -> Iterator[tuple[str, list[float], Sequence[Arithmetic]]]:
+    """Tensors that nodes decide by, at which numbers, and what is done to them before: the first of each kind."""
+    for found in (_compared(scope), _told(scope)):
+        yield from ((tensor, wanted, ()) for tensor, wanted in islice(found, _MOST_DECIDERS))
+    yield from islice(_rounded(scope), _MOST_DECIDERS)
+
+
+def _compared(scope: KnownScope) -> Iterator[tuple[str, list[float]]]:
+    """Tensors that nodes compare, or keep within bounds, and with which numbers."""
+    for node in scope.nodes:
+        op = likened_node(node)
+        is_bounded = op.same and op.carries == (0,) and len(node.input) > 1
+        for slot, name in enumerate(node.input if op.compares or is_bounded else ()):
+            if name in scope.tensors and (other := node.input[1 - slot if op.compares else 0]) not in scope.tensors:
+                yield other, _listed(scope.tensors[name])
+
+
+def _told(scope: KnownScope) -> Iterator[tuple[str, list[float]]]:
+    """Tensors that nodes hold against floats of their attributes, of either sign, as trees of decisions do."""
+    for node in scope.nodes:
+        for item in node.attribute if node.input else ():
+            is_float = item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS)
+            for numbers in _decided(node, item) if is_float else ():
+                both = (numbers, -numbers) if item.type == AttributeProto.FLOAT else (numbers,)
+                yield node.input[0], np.unique(both).tolist()
+
+
+def _rounded(scope: KnownScope) -> Iterator[tuple[str, list[float], Sequence[Arithmetic]]]:
+    """Tensors that nodes round to whole numbers, the wholes and halves near zero, and what is done to them before."""
+    for node in scope.nodes:
+        op = likened_node(node)
+        if op.wholes is not None and (op.wholes == 0 or len(scope.columns(node, op.wholes))):
+            scale = Arithmetic("product", other=scope.columns(node, op.wholes), of_other=-1)
+            yield node.input[0], _HALVES, (scale,) if op.wholes else ()
+        made = _cast_to(node) if op.retypes else None
+        if made is not None and made.kind in "iub":
+            yield node.input[0], _HALVES if made.kind in "iu" else [0.0], ()
+
+
+def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
+    """The numbers of an attribute that somebody may speak of."""
+    if (tensor := _held(item)) is not None:
+        yield _lone(tensor)
+    else:
+        yield from _decided(node, item)
+
+
+def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
+    """The numbers of an attribute that a node may decide by."""
+    op = likened_node(node)
+    is_elementwise = (op.same or op.keeps_shape) and op.norm is None and not op.adds_up
+    if item.type == AttributeProto.FLOAT and (is_elementwise or node.domain == "ai.onnx.ml"):
+        yield np.array([item.f], np.float64)
+    if item.type in (AttributeProto.FLOATS, AttributeProto.INTS) and node.domain == "ai.onnx.ml":
+        held = item.floats if item.type == AttributeProto.FLOATS else item.ints
+        yield np.unique(np.array(held[:_MOST_LISTED], np.float64))[:MOST_EDGES]
+
+
+def _lone(tensor: TensorProto) -> np.ndarray:
+    """The number of a constant of one element, as an array; empty for others and for what is no number."""
+    return _numbers(tensor) if int(np.prod(tensor.dims)) == 1 else np.empty(0)
+
+
+def _listed(tensor: TensorProto) -> list[float]:
+    """The numbers of a constant, each once, unless it is long."""
+    is_short = int(np.prod(tensor.dims)) <= _MOST_LISTED
+    return np.unique(_numbers(tensor)).tolist()[:MOST_EDGES] if is_short else []
+
+
+def _numbers(tensor: TensorProto) -> np.ndarray:
+    """All numbers of a constant; none of one whose payload is cut out, or that holds what is no number."""
+    is_none = tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED)
+    if is_none or tensor.data_location == TensorProto.EXTERNAL:
+        return np.empty(0)
+    array = decode(tensor)
+    return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)

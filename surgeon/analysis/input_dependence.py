@@ -1,0 +1,145 @@
+"""Whether a size, an index or the length of a Loop depends on a graph input: out of range, a model refuses or hangs.
+
+The value is followed through all operators, arithmetic too.  It enters the body of a Loop, Scan or SequenceMap as the
+one input that it is given as, and leaves it by the outputs that it reaches: what a Loop carries decides nothing unless
+the condition is computed from it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from onnx import ModelProto, NodeProto
+
+from surgeon.analysis.def_use import UseDef, UseDefs
+from surgeon.ops.traits.op_traits import Op
+from surgeon.ops.traits.trait_lookup import RECORDS, likened_node
+
+# By operator, the slots whose value is an index, a size, a count or a coordinate.
+_DECIDING = {
+    op.name: frozenset(
+        (
+            *(*op.counts, *op.sizes_at, *op.zeros, *op.lengths, *op.trips, *op.deciding),
+            *(lookup.indices for lookup in op.lookups),
+            *(() if op.axes is None else (op.axes.slot,)),
+            *(() if op.below is None else op.below[:1]),
+            *(op.key_counts or ()),
+            *(() if op.boxes is None else (op.boxes,)),
+        )
+    )
+    for op in RECORDS.values()
+}
+# Those that decide how much memory a model takes: not those of an operator that hands on a part of what it is given.
+_ALLOCATING = {
+    op.name: frozenset((*op.counts, *op.sizes_at, *op.trips, *op.deciding))
+    for op in RECORDS.values()
+    if op.spreads or not (op.moves or op.same or op.further_places)
+}
+_NONE: frozenset[int] = frozenset()
+_MOST_TURNS = 256  # of a Loop whose condition may be anything
+
+_Trace: TypeAlias = tuple[UseDef, str, bool]
+"""A scope, a tensor in it, and whether the value stays small whatever the input is."""
+_Key: TypeAlias = tuple[int, str, bool]
+
+
+def allocates(scopes: UseDefs, name: str) -> bool:
+    """Whether the memory that a model takes, or its time, depends on graph input `name`."""
+    return decides(scopes, name, set(), _ALLOCATING)
+
+
+def decides(
+    scopes: UseDefs, name: str, harmless: set[_Key], deciding: Mapping[str, frozenset[int]] = _DECIDING
+) -> bool:
+    """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
+
+    `harmless` holds the tensors known to decide nothing; those found so are added.  deciding: by operator, the slots
+    whose values do.
+    """
+    pending: list[_Trace] = [(scopes.main, name, False)]
+    seen: set[_Key] = set()
+    while pending:
+        scope, tensor, bounded = pending.pop()
+        key = (id(scope), tensor, bounded)
+        if key in seen or key in harmless:
+            continue
+        seen.add(key)
+        for node, slot, place in scope.uses.get(tensor, ()):
+            op = likened_node(node)
+            if not bounded and slot in deciding.get(op.name, _NONE):
+                return True
+            if not op.reads_shape:
+                pending.extend(_computed(scopes, node, slot, place, bounded))
+        if scope.node is None or scope.parent is None:
+            continue
+        for position, output in enumerate(scope.outputs):
+            if output == tensor:
+                if position == 0 and likened_node(scope.node).trips:
+                    if not _is_limited(scopes, scope.parent, scope.node):
+                        return True  # the condition of a Loop
+                    continue
+                pending.extend(_outwards(scope.node, scope, scope.parent, position, bounded))
+    harmless |= seen
+    return False
+
+
+def _is_limited(scopes: UseDefs, outside: UseDef, node: NodeProto) -> bool:
+    """Whether a Loop ends after few turns, whatever its condition is: the file holds its trip count."""
+    limits = [node.input[slot] for slot in likened_node(node).trips if slot < len(node.input) and node.input[slot]]
+    held = [scopes.constant(outside, name) for name in limits]
+    return any(one is not None and one.size == 1 and one.item() <= _MOST_TURNS for one in held)
+
+
+def counts(model: ModelProto) -> frozenset[str]:
+    """The constants of the main graph that all that reads them takes for an index, a size or a count."""
+    uses, names = UseDefs(model).main.uses, (tensor.name for tensor in model.graph.initializer)
+    return frozenset(name for name in names if name in uses and all(map(_is_deciding, uses[name])))
+
+
+def _is_deciding(use: tuple[NodeProto, int, UseDef]) -> bool:
+    node, slot, _ = use
+    return slot in _DECIDING.get(likened_node(node).name, _NONE)
+
+
+def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounded: bool) -> Iterator[_Trace]:
+    """Yield the tensors that `node` computes from the value in this slot, inside of functions and bodies too."""
+    called = scopes.function(node)
+    if called is not None and slot < len(called.inputs):
+        yield called, called.inputs[slot], bounded
+    op, bodies = likened_node(node), place.bodies.get(id(node), ())
+    is_carried = False
+    for _, body in bodies:
+        inner = _inner(node, slot, body)
+        is_carried = is_carried or inner is not None
+        yield from ((body, given, bounded) for given in (body.inputs if inner is None else (inner,)))
+    if is_carried and slot not in (*op.trips, *op.conditions):
+        return  # it reaches the outputs through those of the body
+    bounded = bounded or op.places or op.truths or slot in (*op.chooses, *op.conditions) or _is_remainder(op, slot)
+    for position, output in enumerate(node.output):
+        if output:
+            yield place, output, bounded or (position > 0 and op.further_places)
+
+
+def _inner(node: NodeProto, slot: int, body: UseDef) -> str | None:
+    """The input of a body that one of its node is; None where the node's inputs are not those of its body in order."""
+    is_alike = not node.domain and len(body.inputs) == len(node.input)
+    return body.inputs[slot] if is_alike else None
+
+
+def _outwards(node: NodeProto, body: UseDef, outside: UseDef, position: int, bounded: bool) -> Iterator[_Trace]:
+    """Yield what an output of a body becomes: an output of its node, and an input of the next iteration.
+
+    A Loop has no output for its condition, and gives its body the number of the iteration in front.
+    """
+    is_loop = bool(likened_node(node).trips)
+    if node.domain:
+        yield from ((outside, output, bounded) for output in node.output if output)
+    elif 0 <= position - is_loop < len(node.output) and node.output[position - is_loop]:
+        yield outside, node.output[position - is_loop], bounded
+    again = position + is_loop
+    if again < len(body.inputs):  # of a Scan the first ones are carried: of what is no state, it is one more at most
+        yield body, body.inputs[again], bounded
+
+
+def _is_remainder(op: Op, slot: int) -> bool:
+    """Whether what is left of a division of the value in this slot goes on: below what divides, whatever it is."""
+    return bool(op.divisors) and op.family != "product" and slot not in op.divisors

@@ -1,0 +1,304 @@
+"""What role each graph input plays, read off how the graph uses it.
+
+The value is followed forwards through operators that only move or re-type it (Cast, Reshape, Concat, ...) to the
+operators that give it a meaning: Gather makes it an index below a table's size, Where a mask, Reshape a shape.
+Whether an index or a size depends on the value at all, `deciding` says.
+Local functions are entered with their call's arguments, bodies of If, Loop and Scan through captures and arguments.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import NamedTuple
+
+import numpy as np
+from onnx import NodeProto, TensorProto
+
+from surgeon.analysis.def_use import UseDef, UseDefs
+from surgeon.ops.traits.op_traits import Lookup, Op
+from surgeon.ops.traits.trait_lookup import likened_node
+
+_RUNNING = 8  # what a running offset of which nothing else is known adds: assumed small
+_LONGEST_WAY = 8  # nodes between a number and the shape that tells it
+_MOST_AXES = 8
+_MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
+_OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with, or that are known
+
+
+class Limit(NamedTuple):
+    """A table that is indexed, and what is added to the index on the way.
+
+    table: its size, as a number or the key of a free dimension; None if unknown.  shift: a number that is added.
+    sizes: keys of free dimensions whose sizes are added too, as behind a cache.  beside: of an index in several parts
+    the sizes of the further axes of the table, as far as they are known.  parts: how many there are, None if unknown.
+    """
+
+    table: int | str | None
+    shift: int = 0
+    sizes: tuple[str, ...] = ()
+    beside: tuple[int | str, ...] = ()
+    parts: int | str | None = 1
+
+
+class KeyCount(NamedTuple):
+    """What a grouped attention is told of its keys, which come behind those of a past.
+
+    new, past: how many there are: numbers, keys of free dimensions, or None if unknown.  is_total: how many the longest
+    sequence has, else the last that counts of each.
+    """
+
+    new: int | str | None
+    past: int | str | None
+    is_total: bool
+
+
+@dataclass(slots=True)
+class Role:
+    """What was seen of one input.
+
+    `limits`: of the tables it indexes.  `keys`: what it says of the keys of an attention.  `flags`: other meanings:
+    mask (truth: cast to bool; bit: subtracted from one), scores, condition, count, zero, target, trip, length, measured
+    (against what is no constant), divisor, boxes, overlap, lookup (of a table), beyond (what it indexes takes any
+    number), closed (it takes these words alone).  `words`: strings that the graph knows.
+    `whole`: what its numbers add up to, as sizes of parts do: a number, or the key of a free dimension.
+    """
+
+    limits: list[Limit] = field(default_factory=list)
+    keys: list[KeyCount] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+    words: list[str] = field(default_factory=list)
+    whole: int | str | None = None
+
+
+Call = tuple[UseDef, NodeProto]  # where a local function was called from
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A tensor that carries an input's value: its scope, name, the calls that led here, and what was added so far."""
+
+    scope: UseDef
+    name: str
+    calls: tuple[Call, ...]
+    shift: int = 0
+    sizes: tuple[str, ...] = ()
+
+
+def read_role(scopes: UseDefs, name: str) -> Role:
+    """Follow graph input `name` and return its role."""
+    role = Role()
+    places = [_Place(scopes.main, name, ())]
+    seen: set[tuple[int, str, tuple[int, ...]]] = set()
+    while places and len(seen) < _MOST_STEPS:
+        place = places.pop()
+        key = (id(place.scope), place.name, tuple(id(node) for _, node in place.calls))
+        if key in seen:
+            continue
+        seen.add(key)
+        for node, slot, scope in place.scope.uses.get(place.name, ()):
+            inside = replace(place, scope=scope)
+            _note(scopes, role, node, slot, inside)
+            places.extend(_onwards(scopes, role, node, slot, inside))
+        if place.name in place.scope.outputs:
+            places.extend(_outwards(place))
+    return role
+
+
+def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
+    """Write down what `node` makes of the value in this slot."""
+    op = likened_node(node)
+    for lookup in op.lookups:
+        if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
+            role.limits.append(_limit(scopes, place, node, lookup))
+            role.flags.add("lookup")
+    if op.below is not None and slot == op.below[0]:
+        depth = scopes.constant(place.scope, node.input[op.below[1]])
+        table = int(depth.ravel()[0]) if depth is not None and depth.size else None
+        role.limits.append(Limit(table, place.shift, place.sizes))
+        role.flags.add("beyond")
+    if op.key_counts is not None and slot in op.key_counts and op.attends is not None:
+        past = node.input[op.attends.past_key or 0]
+        sizes = _table_size(scopes, place, node.input[0], 1), _table_size(scopes, place, past, 2) if past else 0
+        role.keys.append(KeyCount(*sizes, slot == op.key_counts[1]))
+    if slot == op.boxes:
+        role.flags.add("boxes")
+        role.limits.append(Limit(_table_size(scopes, place, node.input[0], 0)))
+    if slot in op.mask:
+        role.flags.add("mask")
+    if op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL:
+        role.flags.update(("mask", "truth"))
+    if slot in op.zeros or (op.axes is not None and slot == op.axes.slot):
+        role.flags.add("zero")
+    if slot in op.sizes_at and slot not in op.counts:
+        role.flags.add("target")
+    told = (
+        *(("scores", op.scores), ("count", op.counts), ("length", op.lengths)),
+        *(("condition", op.conditions), ("trip", op.trips), ("divisor", op.divisors)),
+        ("overlap", op.overlaps),
+    )
+    role.flags.update(flag for flag, slots in told if slot in slots)
+    if op.outputs_in and slot in op.counts:
+        role.whole = _table_size(scopes, place, node.input[0], _attribute(node, "axis", 0))
+    if op.compares:
+        other = scopes.constant(place.scope, node.input[1 - slot])
+        role.flags.add("compared" if other is not None else "measured")
+        if other is not None and other.dtype.kind in "OSU":
+            role.words.extend([*map(_text, other.flat), *_OTHER_WORDS])
+    if _sign(op, slot) < 0 and _is_one(scopes.constant(place.scope, node.input[1 - slot])):
+        role.flags.update(("mask", "bit"))
+    for attribute in node.attribute if op.words else ():
+        if attribute.name in op.words:
+            others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # such an encoder refuses them
+            role.words.extend([*map(_text, (*attribute.strings, attribute.s)), *others])
+            role.flags.update(() if others else ("closed",))
+
+
+def _text(item: bytes | str) -> str:
+    """A string of an attribute or of a tensor."""
+    return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
+
+
+def _sign(op: Op, slot: int) -> int:
+    """1 or -1 for a term of a sum or difference of two, 0 for anything else."""
+    return op.signs[slot] if op.family == "sum" and slot < len(op.signs) == 2 else 0
+
+
+def _onwards(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
+    """Yield the tensors that carry the value behind `node`: its outputs, a function's or a body's inputs."""
+    op = likened_node(node)
+    called = scopes.function(node)
+    if called is not None:
+        recursion = len(place.calls) > 32
+        if slot < len(called.inputs) and not recursion:
+            calls = (*place.calls, (place.scope, node))
+            yield replace(place, scope=called, name=called.inputs[slot], calls=calls)
+        return
+    for attribute, body in place.scope.bodies.get(id(node), ()):
+        # Loop's body takes (iteration, condition, carried...), its node (trip count, condition, carried...).
+        if attribute == "body" and slot < len(body.inputs) and slot not in (*op.trips, *op.conditions):
+            yield replace(place, scope=body, name=body.inputs[slot])
+    shift, sizes = place.shift, place.sizes
+    sign = _sign(op, slot)
+    if sign:
+        added = _added(scopes, node, slot, sign, place)
+        if added is None:
+            return
+        shift, sizes = shift + added[0], sizes + added[1]
+    elif slot not in op.carried:
+        return
+    for output in node.output:
+        if output:
+            yield replace(place, name=output, shift=shift, sizes=sizes)
+
+
+def _outwards(place: _Place) -> Iterator[_Place]:
+    """Yield the tensors of the calling node that an output of a function body becomes."""
+    if place.calls and place.scope.parent is None:
+        caller, node = place.calls[-1]
+        for position, name in enumerate(place.scope.outputs):
+            if name == place.name and position < len(node.output):
+                yield replace(place, scope=caller, name=node.output[position], calls=place.calls[:-1])
+        return
+    if place.scope.parent is not None:
+        parent = place.scope.parent
+        for node in parent.makers.values():
+            for _, body in parent.bodies.get(id(node), ()):
+                if body is place.scope and likened_node(node).chooses:
+                    position = place.scope.outputs.index(place.name)
+                    yield replace(place, scope=parent, name=node.output[position])
+                    return
+
+
+def _added(scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place) -> tuple[int, tuple[str, ...]] | None:
+    """Return what a sum or difference adds to the value at most: a number, and free sizes by their keys.
+
+    None if the value does not go on as an index.
+    """
+    other = scopes.constant(place.scope, node.input[1 - slot])
+    if likened_node(node).signs[1] < 0:
+        if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
+            return None
+        return -int(other.min()), ()
+    if other is None:
+        size = _told_size(scopes, place.scope, node.input[1 - slot])
+        if size is None:
+            return _RUNNING, ()
+        return (size, ()) if isinstance(size, int) else (0, (size,))
+    if other.size == 0 or other.dtype.kind not in "iu":
+        return (0, ()) if other.dtype.kind == "f" else None
+    return int(other.max()), ()
+
+
+def _told_size(scopes: UseDefs, scope: UseDef, name: str) -> int | str | None:
+    """Return the size that a number is, where it is one of those that a node tells of a tensor: see `UseDefs.dim`."""
+    place = 0
+    for _ in range(_LONGEST_WAY):
+        owner = scope.owner(name)
+        node = owner.makers.get(name)
+        if node is None or not node.input:
+            return None
+        op = likened_node(node)
+        if op.name == "Shape":
+            return scopes.dim(owner, node.input[0], _attribute(node, "start", 0) + place)
+        choosing = tuple(lookup.indices for lookup in op.lookups)  # of a Gather the index
+        if op.axes is not None and op.axes.in_order:
+            choosing = (1,)  # of a Slice the first that is left
+        for slot in choosing:
+            chosen = scopes.constant(owner, node.input[slot]) if slot < len(node.input) else None
+            if chosen is None or chosen.size != 1:
+                return None
+            place += int(chosen.ravel()[0])
+        if not choosing and 0 not in op.carried:
+            return None
+        scope, name = owner, node.input[0]
+    return None
+
+
+def _table_size(scopes: UseDefs, place: _Place, table: str, axis: int) -> int | str | None:
+    """Return the size of a table along an axis; a function's argument is looked up where the function is called."""
+    scope, calls = place.scope, list(place.calls)
+    while True:
+        size = scopes.dim(scope, table, axis)
+        owner = scope.owner(table)
+        if size is not None or not calls or table not in owner.inputs or owner.parent is not None:
+            return size
+        scope, node = calls.pop()
+        position = owner.inputs.index(table)
+        if position >= len(node.input):
+            return None
+        table = node.input[position]
+
+
+def _limit(scopes: UseDefs, place: _Place, node: NodeProto, lookup: Lookup) -> Limit:
+    """What limits indices into a table: its size along the axis that they go over, or along each axis of tuples."""
+    table = node.input[lookup.table]
+    if not lookup.by_tuples:
+        axis = _attribute(node, lookup.axis, lookup.usual)
+        return Limit(_table_size(scopes, place, table, axis), place.shift, place.sizes)
+    parts, first = scopes.dim(place.scope, node.input[lookup.indices], -1), _attribute(node, "batch_dims", 0)
+    sizes = (_table_size(scopes, place, table, axis) for axis in range(first, _MOST_AXES))
+    known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
+    return Limit(known[0] if known else None, place.shift, place.sizes, tuple(known[1:]), parts)
+
+
+def _attribute(node: NodeProto, name: str, default: int) -> int:
+    """Return an integer attribute or its default."""
+    return next((int(a.i) for a in node.attribute if a.name == name and not a.ref_attr_name), default)
+
+
+def _is_one(value: np.ndarray | None) -> bool:
+    """Whether a constant is 1 everywhere."""
+    return value is not None and value.size > 0 and value.dtype.kind in "iuf" and bool((value == 1).all())
+
+
+_NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("mask", re.compile(r"mask", re.IGNORECASE)),
+    ("position", re.compile(r"position", re.IGNORECASE)),
+    ("length", re.compile(r"length|_lens?$|^lens?$", re.IGNORECASE)),
+)
+
+
+def named_role(name: str) -> str | None:
+    """Return the role that a name alone suggests: mask, position, length, or None."""
+    return next((kind for kind, expression in _NAMED if expression.search(name)), None)

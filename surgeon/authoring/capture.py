@@ -1,0 +1,247 @@
+"""A rule from a selection: what lies between two cuts of a model as a pattern, generalised by its like in the model."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import NodeProto
+
+from surgeon.authoring.learning import learn
+from surgeon.authoring.learning.codegen import identifier
+from surgeon.authoring.learning.generalise import StructuresDiffer
+from surgeon.authoring.learning.learn import Lesson
+from surgeon.authoring.learning.relaxation import count, loosened
+from surgeon.authoring.learning.terms import Example
+from surgeon.edits.selection import Selection
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written, label
+from surgeon.file.tensors.decoding import encode
+from surgeon.ops.schemas.helper_names import snake_case
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.prune import stored_in
+from surgeon.pipeline.editing.subgraph import CutRegion, extract, region_of
+from surgeon.pipeline.rewriting.rewrite import find
+from surgeon.pipeline.rewriting.rule_run import indexed
+from surgeon.result_base import Displayed
+from surgeon.rules.rule import Rule
+from surgeon.text import counted
+
+MOST_NODES = 1_000  # of a selection
+MOST_ALIKE = 8  # sites that a selection is compared with: what differs between so many is told
+
+
+@dataclass(frozen=True, slots=True)
+class Looser:
+    """The same pattern with one thing free.  what: that thing; sites: how many it would match."""
+
+    what: str
+    sites: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedRule(Displayed):
+    """A rule file from a selection.
+
+    Attributes:
+        name: of the rule.
+        text: of the file: a pattern, and a rule whose replacement is to be filled in.  It runs as it stands.
+        sites: how often the pattern matches in the model that it was captured from, the selection among them.
+        compared: how many other sites of the same structure it was generalised by.
+        fixed: the numbers, lists and texts that the pattern asks for, each with the helper that it is given to.
+        free: what it captures, each with its kind.
+        looser: each of what is fixed as if it were free: how many sites it would match then.
+
+    Examples:
+        >>> import surgeon
+        >>> found = surgeon.capture("notebooks/models/tiny_distilbert.onnx", ["linear_4"], ["gelu"], "activation")
+        >>> found.name, found.sites
+        ('activation', 4)
+    """
+
+    name: str
+    text: str
+    sites: int
+    compared: int
+    fixed: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+    looser: tuple[Looser, ...] = ()
+
+    @property
+    def rule(self) -> Rule:
+        """The rule itself, as the text has it."""
+        return learn.rule_of(self.text, self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON can hold it."""
+        return asdict(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file.
+
+        Args:
+            path: where; nothing is overwritten.
+
+        Raises:
+            UsageError: something is there already.
+            ModelFileError: it cannot be written.
+        """
+        try:
+            with Path(path).open("x", encoding="utf-8") as file:
+                file.write(self.text)
+        except FileExistsError:
+            raise UsageError(f"{path} is there already; name another file, or move it.") from None
+        except OSError as error:
+            raise ModelFileError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def capture(
+    source: Source,
+    froms: "Sequence[str] | Selection",
+    tos: Sequence[str] = (),
+    name: str = "captured",
+) -> CapturedRule:
+    """Write a rule whose pattern is what lies between two cuts of a model.
+
+    Numbers and short lists are fixed, weights are captures, sizes are free.  Where the model has the same structure
+    elsewhere, as in its other layers, what differs there is a capture too.
+
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        froms: tensors to begin with, none for the inputs that are needed; or what is selected in a view, for both cuts.
+        tos: tensors to end with; none for the outputs that depend on `froms`.
+        name: of the rule.
+
+    Returns:
+        The rule's file as text, and how often it matches.
+
+    Raises:
+        UsageError: there are no such tensors, the cuts do not separate, or no pattern can say what lies between them.
+
+    Examples:
+        >>> import surgeon
+        >>> found = surgeon.capture("notebooks/models/tiny_distilbert.onnx", ["linear_4"], ["gelu"], "activation")
+        >>> found.text.splitlines()[11]
+        '    return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2**0.5)), 1.0))'
+    """
+    if identifier(snake_case(name)) != name:
+        raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
+    if isinstance(froms, Selection):
+        froms, tos = _cuts(froms)
+    with Model.open(as_written(source)) as model:
+        draft = ModelDraft(model)
+        region = region_of(draft, tuple(froms), tuple(tos))
+        if not region.nodes:
+            raise UsageError("Nothing lies between the two cuts; name tensors further apart.")
+        if len(region.nodes) > MOST_NODES:
+            raise UsageError(
+                f"{len(region.nodes):,} nodes lie between the two cuts, too many for one pattern; name tensors nearer "
+                "to each other."
+            )
+        own = _example(model, region.froms, region.tos, "the selection")
+        alike = [
+            _example(model, cut_from, cut_to, f"what makes {cut_to[0]!r}")
+            for cut_from, cut_to in islice(_alike(draft, region), MOST_ALIKE)
+        ]
+    lesson, compared = _learned(own, alike, name)
+    ends = " to ".join(", ".join(cut) or "the inputs" for cut in (region.froms, region.tos))
+    told = Path(label(source, "a model")).name
+    lesson.about.append(f"Captured from {told}, {ends}.")
+    sites = sum(1 for _ in find(source, lesson.rule))
+    lesson.about.append(f"It matches {counted(sites, 'site')} there; {compared} others of its structure were compared.")
+    written = lesson.forms[0].written
+    variants = list(loosened(written))
+    with Model.open(as_written(source)) as model:
+        index = indexed(model)
+        looser = tuple(Looser(variant.what, count(index, variant.function)) for variant in variants)
+    fixed, free = (tuple(item.what for item in variants), tuple(f"{kind} {one}" for one, kind in written.parameters))
+    return CapturedRule(lesson.name, lesson.text(), sites, compared, fixed, free, looser)
+
+
+def _cuts(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The two cuts of what was selected.  Raises UsageError where that is nothing, or not in the main graph."""
+    if not selection:
+        raise UsageError("Nothing is selected; select nodes of the main graph, or cut before and behind them.")
+    if selection.scope:
+        raise UsageError(f"The selection stands in {selection.scope}, and rules are captured from the main graph.")
+    return selection.froms, selection.tos
+
+
+def _example(model: Model, froms: Sequence[str], tos: Sequence[str], label: str) -> Example:
+    """The part of a model between two cuts, with its weights."""
+    draft = ModelDraft(model)
+    extract(draft, froms, tos)
+    made = draft.patch().to_proto()
+    for tensor, held in zip(made.graph.initializer, draft.graph.initializer, strict=True):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor.CopyFrom(encode(draft.value(held), tensor.name))
+    names = ["x"] if len(froms) == 1 else [identifier(snake_case(name.rpartition("/")[2])) for name in froms]
+    return Example(made, label, names)
+
+
+def _learned(own: Example, alike: Sequence[Example], name: str) -> tuple[Lesson, int]:
+    """What the selection and those of the others that are of one structure with it have in common."""
+    examples = [own]
+    lesson = learn.learn([[own]], name)
+    for other in alike:
+        try:
+            lesson = learn.learn([[*examples, other]], name)
+        except StructuresDiffer:
+            continue
+        examples.append(other)
+    return lesson, len(examples) - 1
+
+
+def _alike(draft: ModelDraft, region: CutRegion) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Cuts elsewhere between which nodes of the same ops are joined in the same way, in the order of the file."""
+    graph = draft.graph
+    makers = {name: node for node in graph.node for name in node.output if name}
+    inside = {id(graph.node[place]) for place in region.nodes}
+    first, stored = makers[region.tos[0]], stored_in(graph)
+    for root in graph.node:
+        if root is first or root.op_type != first.op_type or root.domain != first.domain:
+            continue
+        found = _Lockstep(makers, inside, region, stored).walk(first, root)
+        if found is not None:
+            yield found
+
+
+class _Lockstep:
+    """A walk over a selection and over what may be its like, side by side."""
+
+    def __init__(
+        self, makers: dict[str, NodeProto], inside: set[int], region: CutRegion, stored: Collection[str]
+    ) -> None:
+        self._makers, self._inside, self._region, self._stored = makers, inside, region, stored
+        self._names: dict[str, str] = {}
+
+    def walk(self, node: NodeProto, other: NodeProto) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """The cuts of the like, None where it is none."""
+        waiting = [(node, other)]
+        seen: set[int] = set()
+        while waiting:
+            one, two = waiting.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if (one.op_type, one.domain, len(one.input)) != (two.op_type, two.domain, len(two.input)):
+                return None
+            for mine, theirs in (*zip(one.input, two.input, strict=True), *zip(one.output, two.output, strict=False)):
+                is_one = (mine in self._stored) == (theirs in self._stored) and bool(mine) == bool(theirs)
+                if not is_one or (mine not in self._stored and self._names.setdefault(mine, theirs) != theirs):
+                    return None
+            for mine, theirs in zip(one.input, two.input, strict=True):
+                maker = self._makers.get(mine)
+                if mine and mine not in self._region.froms and maker is not None and id(maker) in self._inside:
+                    if theirs not in self._makers:
+                        return None
+                    waiting.append((maker, self._makers[theirs]))
+        ends = (*self._region.froms, *self._region.tos)
+        if len(seen) < len(self._inside) or any(name not in self._names for name in ends):
+            return None
+        cuts = [tuple(self._names[name] for name in cut) for cut in (self._region.froms, self._region.tos)]
+        return cuts[0], cuts[1]

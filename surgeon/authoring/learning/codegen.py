@@ -1,0 +1,353 @@
+"""Terms as the source text of a pattern function, written as a person would."""
+
+import builtins
+import json
+import keyword
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surgeon.authoring.learning.terms import Anything, Application, Fixed, Hole, Result, Term, Word, below, key_of, walk
+from surgeon.errors import UsageError
+from surgeon.file.tensors.decoding import Array
+from surgeon.ops.builder.graph import ASSOCIATIVE, Constant, Graph, Tensor
+from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
+from surgeon.ops.schemas.helper_names import helper_name, snake_case
+
+LINE = 100  # columns of an expression, after which its longest part gets a line and a name of its own
+WIDTH = 116  # columns of a line in a function's body
+_PART = re.compile(r"""(["'])(?:\\.|(?!\1).)*\1|.""", re.DOTALL)  # a text in quotes is one
+NOUNS = {
+    "Add": "total",
+    "Sub": "difference",
+    "Mul": "product",
+    "Div": "quotient",
+    "MatMul": "product",
+    "Gemm": "linear",
+    "Pow": "power",
+    "Sqrt": "root",
+    "Sigmoid": "gate",
+    "Relu": "positive",
+    "Cast": "wide",
+    "Reshape": "reshaped",
+    "Transpose": "turned",
+    "Slice": "part",
+    "Split": "part",
+    "Concat": "joined",
+    "mean_last": "mean",
+    "mean_over": "mean",
+    "sum_over": "total",
+    "maximum_over": "highest",
+    "rsqrt": "inverse_root",
+    "over_root": "normal",
+}
+NAMED: dict[str, float] = {
+    "2**0.5": 2**0.5,
+    "2**-0.5": 2**-0.5,
+    "(2 / math.pi) ** 0.5": (2 / math.pi) ** 0.5,
+    "(2 * math.pi) ** 0.5": (2 * math.pi) ** 0.5,
+    "(2 * math.pi) ** -0.5": (2 * math.pi) ** -0.5,
+    "math.pi": math.pi,
+    "math.pi / 2": math.pi / 2,
+    "2 * math.pi": 2 * math.pi,
+    "math.e": math.e,
+    "math.log(2)": math.log(2),
+    "1 / math.log(2)": 1 / math.log(2),
+    "math.log(10)": math.log(10),
+    "3**0.5": 3**0.5,
+    "3**-0.5": 3**-0.5,
+}
+
+
+def numeral(number: Any) -> str:
+    """A Python, NumPy or ml_dtypes number as short Python source that stands for it."""
+    if isinstance(number, (bool, np.bool_)):
+        return str(bool(number))
+    if isinstance(number, (int, np.integer)):
+        return str(int(number))
+    value = float(number)
+    if not math.isfinite(value):
+        return "math.nan" if math.isnan(value) else f"{'-' if value < 0 else ''}math.inf"
+    dtype = np.asarray(number).dtype
+    eps = 1e-12 if dtype == np.float64 else _eps(dtype)
+    shortest = repr(value) if dtype == np.float64 else str(number)
+    if len(shortest.lstrip("-").replace(".", "").strip("0")) > 3:
+        for text, exact in NAMED.items():
+            if abs(abs(value) - exact) <= eps * exact:
+                sign = "-" if value < 0 else ""
+                return f"{sign}({text})" if sign and not text.startswith("(") else f"{sign}{text}"
+    return repr(float(shortest))
+
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def listed(array: Array | list[Any]) -> str:
+    """A list of numbers, nested like the array."""
+    if isinstance(array, np.ndarray) and array.ndim == 0:
+        return numeral(array[()])
+    if not isinstance(array, (list, np.ndarray)):
+        return numeral(array)
+    return f"[{', '.join(listed(item) for item in array)}]"
+
+
+@dataclass(frozen=True)
+class WrittenPattern:
+    """A pattern function as text.
+
+    parameters: name and annotation.  lines: its body, the return statement last.  inputs: the place of the graph's
+    input that a parameter stands for.  outputs: how many tensors it returns.  ops: of its nodes, and its words.
+    """
+
+    parameters: tuple[tuple[str, str], ...]
+    lines: tuple[str, ...]
+    inputs: tuple[tuple[str, int], ...]
+    outputs: int
+    ops: tuple[str, ...]
+
+    def function(self, lines: Iterable[str], *more: str) -> Callable[..., Any]:
+        """The pattern function with these lines for its own; `more` are parameters behind its own, annotated."""
+        space: dict[str, Any] = {"Constant": Constant, "Graph": Graph, "Tensor": Tensor, "math": math}
+        given = ", ".join(["g: Graph", *(f"{name}: {kind}" for name, kind in self.parameters), *more])
+        exec("\n".join([f"def pattern({given}):", *(f"    {line}" for line in lines)]), space)
+        function: Callable[..., Any] = space["pattern"]
+        return function
+
+
+def rank(kind: str) -> int:
+    """Which parameters stand first: tensors, then weights, then numbers."""
+    return ("Tensor", "Constant").index(kind) if kind in ("Tensor", "Constant") else 2
+
+
+def write(roots: Sequence[Term]) -> WrittenPattern:
+    """The parameters and the body of the function that builds these terms."""
+    return _PatternWriter(roots).write()
+
+
+class _PatternWriter:
+    def __init__(self, roots: Sequence[Term]) -> None:
+        self.roots = roots
+        self.uses = Counter(key_of(item) for term in walk(roots) for item in below(term))
+        self.uses.update(key_of(root) for root in roots)
+        self.lines: list[str] = []
+        self.taken: set[str] = {"g", "math", "np"}
+        self.parameters = self._parameters()
+        self.locals: dict[tuple[int, int], str] = {}
+
+    def _parameters(self) -> dict[int, tuple[str, str]]:
+        """Name and annotation of each hole: tensors first, then weights, then numbers, as they are met."""
+        holes = [term for term in walk(self.roots) if isinstance(term, Hole)]
+        by_right = sorted(holes, key=lambda item: (item.place < 0, item.place, not item.is_told))
+        names = {id(hole): self._unique(identifier(hole.name)) for hole in by_right}
+        ordered = sorted(holes, key=lambda item: (rank(item.kind), item.place))
+        return {id(hole): (names[id(hole)], hole.kind) for hole in ordered}
+
+    def write(self) -> WrittenPattern:
+        returned = ", ".join(self._returned())
+        holes = [term for term in walk(self.roots) if isinstance(term, Hole) and term.place >= 0]
+        inputs = tuple((self.parameters[id(hole)][0], hole.place) for hole in holes)
+        said = [_stem(item) for item in walk(self.roots) if isinstance(item, (Result, Word))]
+        body = tuple(line for text in (*self.lines, f"return {returned}") for line in wrapped(text))
+        said_once = tuple(dict.fromkeys(said))
+        return WrittenPattern(tuple(self.parameters.values()), body, inputs, len(self.roots), said_once)
+
+    def _returned(self) -> list[str]:
+        texts = [self.text(root) for root in self.roots]
+        if len(texts) < 2 or sum(map(len, texts)) < LINE:
+            return texts
+        return [
+            self._local(root, _place(root), text) if _weight(text) else text
+            for root, text in zip(self.roots, texts, strict=True)
+        ]
+
+    def text(self, term: Term | None) -> str:
+        """An expression for a term; what is used twice becomes a line of its own first."""
+        if term is None:
+            return "None"
+        if isinstance(term, Hole):
+            return self.parameters[id(term)][0]
+        if isinstance(term, Fixed):
+            return _constant(term)
+        if isinstance(term, Anything):
+            return "g.any_tensor()"
+        place = _place(term)
+        if place in self.locals:
+            return self.locals[place]
+        written = self._step(term.step) if isinstance(term, Result) else self._word(term)
+        if isinstance(term, Result) and term.step.outputs > 1:
+            return self._unpacked(term, written)
+        if self.uses[key_of(term)] > 1:
+            return self._local(term, place, written)
+        return written
+
+    def _local(self, term: Term, place: tuple[int, int], written: str) -> str:
+        stem = _stem(term)
+        name = self._unique(NOUNS.get(stem) or identifier(snake_case(stem)))
+        self.lines.append(f"{name} = {written}")
+        self.locals[place] = name
+        return name
+
+    def _unpacked(self, term: Result, written: str) -> str:
+        """All outputs of a step, on one line."""
+        stem = NOUNS.get(term.step.op) or identifier(snake_case(term.step.op))
+        names = [self._unique(stem) for _ in range(term.step.outputs)]
+        self.lines.append(f"{', '.join(names)} = {written}")
+        for position, name in enumerate(names):
+            self.locals[key_of(term), position] = name
+        return names[term.position]
+
+    def _word(self, word: Word) -> str:
+        parts = [(item, "") for item in word.arguments]
+        return self._call(f"g.{word.name}", parts)
+
+    def _step(self, step: Application) -> str:
+        known = schema(step.domain, step.op, None)
+        attributes = [(value, name) for name, value in step.attributes.items()]
+        if (step.domain, step.op) == ("", "Split"):
+            return self._split(step, [item for item in attributes if item[1] != "num_outputs"])
+        if known is None:
+            named = f"{step.domain}::{step.op}" if step.domain else step.op
+            for name in step.attributes:
+                if not name.isidentifier() or keyword.iskeyword(name) or name == "outputs":
+                    raise UsageError(f"{named} has an attribute {name!r}, which no helper can be given; rename it.")
+            count = [(step.outputs, "outputs")] if step.outputs > 1 else []
+            return self._call("g.op", [(item, "") for item in step.inputs] + attributes + count, _plain(named))
+        inputs = self._inputs(step, known)
+        if step.outputs > 1:
+            usual = known.min_outputs if known.max_outputs < VARIADIC else 0
+            attributes += [(step.outputs, "outputs")] if step.outputs != usual else []
+        return self._call(f"g.{helper_name(step.domain, step.op)}", inputs + attributes)
+
+    def _split(self, step: Application, attributes: list[tuple[Any, str]]) -> str:
+        """The number of outputs says what `num_outputs` says from opset 18 on; a list of sizes says it too."""
+        sizes = step.inputs[1] if len(step.inputs) > 1 else None
+        parts: list[tuple[Any, str]] = [(step.inputs[0], ""), *([(sizes, "split")] if sizes is not None else [])]
+        is_told = isinstance(sizes, Fixed) or any(
+            name == "split" and isinstance(item, list) for item, name in attributes
+        )
+        return self._call("g.split", [*parts, *attributes, *([] if is_told else [(step.outputs, "outputs")])])
+
+    def _inputs(self, step: Application, known: Schema) -> list[tuple[Any, str]]:
+        """Inputs with the keyword to give them by, "" for those that go by their position."""
+        if step.op in ASSOCIATIVE and not step.domain:
+            return [(item, "") for item in self._operands(step)]
+        by_keyword = {place: name for name, place in moved(step.domain, step.op).items()}
+        found: list[tuple[Any, str]] = []
+        is_named = False
+        for place, item in enumerate(step.inputs):
+            formal = known.input_at(place)
+            if formal is None or formal.variadic:
+                found.append((item, ""))
+                continue
+            is_named = (
+                is_named or item is None or (place in by_keyword and not isinstance(item, (Result, Word, Anything)))
+            )
+            if item is not None:
+                found.append((item, (by_keyword.get(place) or snake_case(formal.name)) if is_named else ""))
+        return found
+
+    def _operands(self, step: Application) -> list[Term | None]:
+        """The operands of a sum or product, those of inner ones that nothing else reads among them."""
+        found: list[Term | None] = []
+        for item in step.inputs:
+            inner = item.step if isinstance(item, Result) else None
+            if inner is not None and (inner.domain, inner.op) == ("", step.op) and self.uses[id(inner)] == 1:
+                found += self._operands(inner)
+            else:
+                found.append(item)
+        return found
+
+    def _call(self, function: str, parts: Sequence[tuple[Any, str]], *before: str) -> str:
+        texts = [self.text(item) if isinstance(item, Term) or item is None else _plain(item) for item, _ in parts]
+        while sum(map(len, texts)) + 2 * len(texts) + len(function) > LINE:
+            place = max(range(len(texts)), key=lambda number: _weight(texts[number]))
+            if not _weight(texts[place]):
+                break
+            item = parts[place][0]
+            texts[place] = self._local(item, _place(item), texts[place])
+        keyed = [f"{key}={text}" if key else text for text, (_, key) in zip(texts, parts, strict=True)]
+        return f"{function}({', '.join([*before, *keyed])})"
+
+    def _unique(self, name: str) -> str:
+        found, number = name, 1
+        while found in self.taken:
+            number += 1
+            found = f"{name}_{number}"
+        self.taken.add(found)
+        return found
+
+
+def _stem(term: Term) -> str:
+    """The op or word of a term."""
+    if isinstance(term, Result):
+        return term.step.op
+    return term.name if isinstance(term, Word) else "part"
+
+
+def _place(term: Term) -> tuple[int, int]:
+    return key_of(term), term.position if isinstance(term, Result) else 0
+
+
+def wrapped(line: str) -> list[str]:
+    """A line, or several where its arguments do not fit: all on a line of their own, or one on each."""
+    head, _, arguments = line.partition("(")
+    is_call = arguments.endswith(")") and " g." in f" {head}"
+    is_tuple = line.startswith("return") and len(_split(line)) > 1
+    if len(line) <= WIDTH or not is_call or is_tuple:
+        return [line]
+    if len(arguments) <= WIDTH - 3:
+        return [f"{head}(", f"    {arguments[:-1]}", ")"]
+    return [f"{head}(", *(f"    {item}," for item in _split(arguments[:-1])), ")"]
+
+
+def _split(arguments: str) -> list[str]:
+    """Arguments one by one."""
+    found, depth, start = [], 0, 0
+    for part in _PART.finditer(arguments):
+        depth += (part[0] in "([") - (part[0] in ")]")
+        if part[0] == "," and not depth:
+            found.append(arguments[start : part.start()].strip())
+            start = part.end()
+    return [*found, arguments[start:].strip()]
+
+
+def _weight(text: str) -> int:
+    """How much an expression gains from a line of its own."""
+    return len(text) if text.startswith("g.") and text != "g.any_tensor()" else 0
+
+
+def identifier(name: str) -> str:
+    """A name that Python takes and that hides nothing of its own."""
+    text = "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in name).strip("_") or "x"
+    text = f"_{text}" if text[0].isdigit() else text
+    return f"{text}_" if keyword.iskeyword(text) or hasattr(builtins, text) else text
+
+
+def _constant(term: Fixed) -> str:
+    if term.array.dtype.kind in "OSU":
+        raise UsageError("A constant of strings is part of the operation, which a pattern cannot say; leave it out.")
+    return numeral(term.array.reshape(-1)[0]) if _is_scalar(term) else listed(term.array)
+
+
+def _is_scalar(term: Fixed) -> bool:
+    return term.array.size == 1 and (term.array.ndim == 0 or term.array.dtype.kind not in "iu")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return numeral(np.float32(value))  # attributes are float32
+    if isinstance(value, list):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, (bool, int)):
+        return numeral(value)
+    raise UsageError(f"An attribute that holds a {type(value).__name__} cannot be written down; leave that node out.")

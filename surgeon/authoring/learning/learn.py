@@ -1,0 +1,390 @@
+"""Forms of one operation, each once, as pattern functions and as the text of a pattern file."""
+
+import linecache
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from surgeon.authoring.learning.codegen import WrittenPattern, identifier, rank, wrapped, write
+from surgeon.authoring.learning.generalise import generalise
+from surgeon.authoring.learning.terms import Example, Fixed, Hole, Result, Term, Word, below, key_of, rebuilt, walk
+from surgeon.errors import UsageError
+from surgeon.ops.schemas.helper_names import snake_case
+from surgeon.rules.matching.compiler import Compiled, compile_pattern
+from surgeon.rules.matching.match_state import State
+from surgeon.rules.matching.matcher import Match, match_at
+from surgeon.rules.rule import Rule
+from surgeon.rules.tracing.tracer import trace
+
+Function = Callable[..., Any]
+PLAIN = frozenset(
+    """
+    Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Reshape Shape Slice Split Squeeze Sub Transpose
+    Unsqueeze Where
+    """.split()  # noqa: SIM905 - a list literal would take a line per name
+)  # names that tell no form
+WIDTH = 120
+_OVER_AXES = {"ReduceMean": "mean_over", "ReduceSum": "sum_over", "ReduceMax": "maximum_over"}
+
+
+def worded(roots: Sequence[Term]) -> tuple[Term, ...]:
+    """The terms with words in the place of steps that spell them out; a word swallows only what nothing else reads."""
+    found = tuple(roots)
+    for say in (_squares, _over_axes, _roots, _over_roots, _centred):
+        uses = Counter(key_of(item) for term in walk(found) for item in below(term))
+        uses.update(key_of(root) for root in found)
+        once = {key for key, count in uses.items() if count == 1}
+        found = _changed(found, say, once)
+    return found
+
+
+def _changed(roots: tuple[Term, ...], say: Callable[[Term, set[int]], Term], once: set[int]) -> tuple[Term, ...]:
+    """The terms with one kind of word said; `once` follows the terms as they are rebuilt."""
+    kept: set[int] = set()
+    made: list[Term] = []  # keeps the ids in `kept` from being given again
+
+    def change(old: Term, term: Term) -> Term:
+        new = say(term, kept)
+        made.append(new)
+        if key_of(old) in once:
+            kept.add(key_of(new))
+        return new
+
+    return rebuilt(roots, change)
+
+
+def _step(term: Any, op: str, inputs: int) -> tuple[Term, ...] | None:
+    """The inputs of a step of ai.onnx at its defaults, or None for anything else."""
+    if not isinstance(term, Result) or (term.step.domain, term.step.op) != ("", op) or term.step.attributes:
+        return None
+    found = [item for item in term.step.inputs if item is not None]
+    return tuple(found) if len(found) == len(term.step.inputs) == inputs else None
+
+
+def _is_number(term: Any, number: float) -> bool:
+    return isinstance(term, Fixed) and term.array.size == 1 and float(term.array.reshape(-1)[0]) == number
+
+
+def _squares(term: Term, _: set[int]) -> Term:
+    """x² and 1/√x as a power or a product."""
+    power, product = _step(term, "Pow", 2), _step(term, "Mul", 2)
+    if power is not None and _is_number(power[1], 2):
+        return Word("square", power[:1])
+    if power is not None and _is_number(power[1], -0.5):
+        return Word("rsqrt", power[:1])
+    if product is not None and product[0] is product[1]:
+        return Word("square", product[:1])
+    return term
+
+
+def _over_axes(term: Term, _: set[int]) -> Term:
+    """Means, sums and maxima over axes, which stay with size 1."""
+    if not isinstance(term, Result) or term.step.domain or term.step.op not in _OVER_AXES:
+        return term
+    step = term.step
+    axes = step.attributes.get("axes", step.inputs[1] if len(step.inputs) > 1 else None)
+    if axes is None or set(step.attributes) - {"axes"} or not isinstance(axes, (list, Fixed, Hole)):
+        return term
+    if isinstance(axes, Fixed):
+        axes = axes.array.reshape(-1).tolist()
+    if axes == [-1] and step.op == "ReduceMean":
+        return Word("mean_last", step.inputs[:1])
+    return Word(_OVER_AXES[step.op], (step.inputs[0], axes))
+
+
+def _roots(term: Term, once: set[int]) -> Term:
+    """1/√x."""
+    quotient, inverse = _step(term, "Div", 2), _step(term, "Reciprocal", 1)
+    below_ = inverse[0] if inverse is not None else None
+    if quotient is not None and _is_number(quotient[0], 1):
+        below_ = quotient[1]
+    root = _step(below_, "Sqrt", 1) if below_ is not None and key_of(below_) in once else None
+    return Word("rsqrt", root) if root is not None else term
+
+
+def _over_roots(term: Term, once: set[int]) -> Term:
+    """x/√v, divided by a root or multiplied by the reciprocal of one."""
+    quotient, product = _step(term, "Div", 2), _step(term, "Mul", 2)
+    if quotient is not None and key_of(quotient[1]) in once:
+        root = _step(quotient[1], "Sqrt", 1)
+        if root is not None:
+            return Word("over_root", (quotient[0], root[0]))
+    for place, factor in enumerate(product or ()):
+        if isinstance(factor, Word) and factor.name == "rsqrt" and key_of(factor) in once and product is not None:
+            return Word("over_root", (product[1 - place], factor.arguments[0]))
+    return term
+
+
+def _centred(term: Term, once: set[int]) -> Term:
+    """x less its mean."""
+    difference = _step(term, "Sub", 2)
+    if difference is None or not isinstance(difference[1], Word) or key_of(difference[1]) not in once:
+        return term
+    mean = difference[1]
+    if mean.name not in ("mean_last", "mean_over") or mean.arguments[0] is not difference[0]:
+        return term
+    return Word("centred", (difference[0], [-1] if mean.name == "mean_last" else mean.arguments[1]))
+
+
+@dataclass(eq=False)
+class LearntForm:
+    """One way to write the operation.
+
+    name: of its function.  examples: the exports that have it; labels: what wrote them, such as "dynamo 18".
+    """
+
+    written: WrittenPattern
+    compiled: tuple[Compiled, ...]
+    examples: list[Example]
+    labels: list[str]
+    name: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+    def fits(self, example: Example) -> bool:
+        """Whether the form is all of this model, from its inputs to its outputs."""
+        index = example.index
+        state = State(index, index.main)
+        outputs = [state.canonical(name) for name in example.outputs]
+        root = state.producers.get(outputs[0])
+        inputs = [(name, example.given[place]) for name, place in self.written.inputs if place < len(example.given)]
+
+        def is_whole(match: Match) -> bool:
+            bound = match.bound
+            return list(match.outputs) == outputs and all(
+                isinstance(bound[name], str) and state.canonical(bound[name]) == given for name, given in inputs
+            )
+
+        if root is None or len(inputs) < len(self.written.inputs):
+            return False
+        try:
+            return any(match_at(index, compiled, root, is_whole) is not None for compiled in self.compiled)
+        except RecursionError:
+            raise _too_large(example) from None
+
+
+@dataclass(eq=False)
+class Lesson:
+    """What was learned.
+
+    title: of the operation.  about: sentences on how.  missed: why something could not be learned, and from whom.
+    """
+
+    title: str
+    forms: list[LearntForm]
+    about: list[str] = field(default_factory=list)
+    missed: dict[str, list[str]] = field(default_factory=dict)
+
+    def miss(self, label: str, why: str) -> None:
+        """Note what could not be learned."""
+        self.missed.setdefault(why if why.endswith(".") else f"{why}.", []).append(label)
+
+    @property
+    def functions(self) -> list[Function]:
+        """A pattern function for each form, as `rule(patterns=...)` takes them."""
+        space = run(self.patterns_text())
+        return [space[form.name] for form in self.forms]
+
+    @property
+    def rule(self) -> Rule:
+        """The skeleton rule."""
+        return rule_of(self.text(), self.name)
+
+    @property
+    def name(self) -> str:
+        """The operation as the rule is called."""
+        return identifier(snake_case(self.title.replace("ReLU", "Relu")))
+
+    def patterns_text(self) -> str:
+        """The imports and the pattern functions."""
+        functions = "\n\n\n".join(_function(form) for form in self.forms)
+        return f"{self._imports(functions, [])}\n\n\n{functions}\n"
+
+    def text(self) -> str:
+        """A whole pattern file: docstring, imports, pattern functions, and a rule that writes one node."""
+        functions = "\n\n\n".join(_function(form) for form in self.forms)
+        skeleton = self._skeleton()
+        imports = self._imports(f"{functions}\n{skeleton}", ["rule"])
+        notes = [f"Not learned from {told(labels)}: {why}" for why, labels in self.missed.items()]
+        about = "".join(f"\n{line}" for text in [*self.about, *notes] for line in textwrap.wrap(text, WIDTH - 2))
+        title = f"{_prose(self.title)}, learned by example."
+        docstring = f'"""{title}\n{_prose(about)}\n"""' if about else f'"""{title}"""'
+        return f"{docstring}\n\n{imports}\n\n\n{functions}\n\n\n{skeleton}\n"
+
+    def _imports(self, code: str, names: list[str]) -> str:
+        used = [name for name in ("Constant", "Graph", "Tensor") if re.search(rf"\b{name}\b", code)]
+        line = f"from surgeon import {', '.join([*used, *names])}"
+        return f"import math\n\n{line}" if "math." in code else line
+
+    def _skeleton(self) -> str:
+        """A rule that writes one node of a domain of one's own, with all that the forms capture."""
+        every = [dict(form.written.parameters) for form in self.forms]
+        kinds = {name: kind for parameters in reversed(every) for name, kind in parameters.items()}
+        common = [name for name in kinds if all(name in parameters for parameters in every)]
+        names = sorted(kinds, key=lambda name: (name not in common, rank(kinds[name])))
+        parameters = [
+            f"{name}: {kinds[name]}" if name in common else f"{name}: {kinds[name]} | None = None" for name in names
+        ]
+        tensors = [name for name in names if rank(kinds[name]) < 2]
+        numbers = [f"{name}={name}" for name in names if rank(kinds[name]) == 2]
+        outputs = self.forms[0].written.outputs
+        count = [f"outputs={outputs}"] if outputs > 1 else []
+        head = _signature(self.name, parameters, outputs)
+        given = ", ".join([f'"my.domain::{_op_name(self.title)}"', *tensors, *count, *numbers])
+        listed = ", ".join(form.name for form in self.forms)
+        written = "\n".join(f"    {line}" for line in wrapped(f"return g.op({given})"))
+        return (
+            f"@rule(patterns=[{listed}])\n{head}\n"
+            f'    """Fuse {_prose(self.title)} into one node.\n\n'
+            "    What: say the formula here.\n"
+            "    Numerics: say how far results may differ; rounding only, if that is so.\n"
+            f'    """\n    # Write here what is to stand in its place.\n{written}'
+        )
+
+
+def learn(groups: Sequence[Sequence[Example]], title: str) -> Lesson:
+    """Learn from groups of examples; all of a group are written in one form, which becomes a pattern of its own.
+
+    Forms that an earlier pattern takes in are united with it.  Raises UsageError where a group has no one structure,
+    or holds what no pattern can say.
+    """
+    lesson = Lesson(title, [])
+    for group in groups:
+        add(lesson, group)
+    name_forms(lesson)
+    return lesson
+
+
+def add(lesson: Lesson, group: Sequence[Example]) -> None:
+    """Learn from one more group of examples.  `name_forms` has to follow."""
+    if add_known(lesson, *group):
+        return
+    try:
+        lesson.forms.append(_form(group))
+    except RecursionError:
+        raise _too_large(group[0]) from None
+
+
+def _form(group: Sequence[Example]) -> LearntForm:
+    """The form of a group: with words where they say it, else without."""
+    roots = generalise(group)
+    for said in (worded(roots), roots):
+        written = write(said)
+        form = LearntForm(written, _compiled(written), list(group), [group[0].label])
+        if all(form.fits(example) for example in group):
+            return form
+    raise UsageError(
+        f"What was learned from {group[0].label} does not fit it again, as where two sums share an operand; learn a "
+        "part of it."
+    )
+
+
+def _too_large(example: Example) -> UsageError:
+    count, label = len(example.index.main.nodes), example.label
+    told = label if "." in label else f"{label[:1].upper()}{label[1:]}"  # a file is called as it is
+    return UsageError(f"{told} has {count} nodes, too many for one pattern; learn a part of it.")
+
+
+def add_known(lesson: Lesson, *group: Example) -> bool:
+    """Note who wrote these examples if an earlier pattern takes them in; whether one does."""
+    for form in lesson.forms:
+        if all(form.fits(example) for example in group):
+            form.labels.append(group[0].label)
+            form.examples.extend(group)
+            return True
+    return False
+
+
+def name_forms(lesson: Lesson) -> None:
+    """Give each form's function the name of what only it has: gelu_by_erf, gelu_node; those of one node come last."""
+    lesson.forms.sort(key=lambda form: len(form.written.ops) == 1)  # the first pattern says what a rule means
+    taken: set[str] = {lesson.name}
+    for form in lesson.forms:
+        ops = [op for op in form.written.ops if op not in PLAIN]
+        others = {op for other in lesson.forms if other is not form for op in other.written.ops}
+        own = next((op for op in ops if op not in others), "") or (ops[0] if ops and len(lesson.forms) == 1 else "")
+        if len(form.written.ops) == 1:
+            stem = f"{lesson.name}_node"
+        elif own:
+            stem = identifier(f"{lesson.name}_by_{snake_case(own)}")
+        else:
+            stem = f"{lesson.name}_form"
+        name, number = stem, 1
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        form.name = name
+        taken.add(name)
+
+
+def run(text: str) -> dict[str, Any]:
+    """The names that a pattern file binds; its lines can be shown in reports and tracebacks."""
+    name = f"<learned {abs(hash(text)):x}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"__name__": "learned"}
+    exec(compile(text, name, "exec"), space)
+    return space
+
+
+def rule_of(text: str, name: str) -> Rule:
+    """The rule of a pattern file.  Raises UsageError where the name is that of something else."""
+    found = run(text)[name]
+    if not isinstance(found, Rule):
+        raise UsageError(f"{name} is no rule; give the operation another name.")
+    return found
+
+
+def _compiled(written: WrittenPattern) -> tuple[Compiled, ...]:
+    return tuple(compile_pattern(pattern) for pattern in trace(written.function(written.lines)))
+
+
+def _function(form: LearntForm) -> str:
+    written = form.written
+    head = _signature(form.name, [f"{name}: {kind}" for name, kind in written.parameters], written.outputs)
+    lines = [head, *_docstring(f"As {_prose(told(form.labels))} write{'s' * (len(form.labels) == 1)} it.")]
+    lines += [f"    # {remark}" for remark in form.remarks]
+    return "\n".join([*lines, *(f"    {line}" for line in written.lines)])
+
+
+def _docstring(text: str) -> list[str]:
+    """A docstring of a function, on one line where it fits."""
+    first, *rest = textwrap.wrap(text, WIDTH - 10)
+    return [f'    """{first}', *(f"    {line}" for line in rest), '    """'] if rest else [f'    """{first}"""']
+
+
+def _signature(name: str, parameters: Sequence[str], outputs: int) -> str:
+    returned = "Tensor" if outputs == 1 else "tuple[Tensor, ...]"
+    line = f"def {name}({', '.join(['g: Graph', *parameters])}) -> {returned}:"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"def {name}(", *(f"    {item}," for item in ["g: Graph", *parameters]), f") -> {returned}:"])
+
+
+def told(labels: Sequence[str]) -> str:
+    """Labels in short: "dynamo 18", "dynamo 19", "torchscript 14" are "dynamo 18-19, torchscript 14"."""
+    versions: dict[str, list[int]] = {}
+    for label in labels:
+        stem, _, version = label.rpartition(" ")
+        if stem and version.isdecimal():
+            versions.setdefault(stem, []).append(int(version))
+        else:
+            versions.setdefault(label, [])
+    return ", ".join(f"{stem} {_ranges(found)}" if found else stem for stem, found in versions.items())
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    ordered = enumerate(sorted(set(numbers)))
+    runs = [[number for _, number in found] for _, found in groupby(ordered, lambda item: item[1] - item[0])]
+    return ", ".join(f"{found[0]}-{found[-1]}" if len(found) > 1 else str(found[0]) for found in runs)
+
+
+def _prose(text: str) -> str:
+    """Text that stands in a docstring without ending it."""
+    return text.replace("\\", "/").replace('"', "'")
+
+
+def _op_name(title: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in re.findall(r"[A-Za-z0-9]+", title))

@@ -1,0 +1,158 @@
+"""What has been learned of a graph, as terms: steps and words applied to holes and fixed constants."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import onnx
+
+from surgeon.file.model import Model
+from surgeon.file.tensors.decoding import Array
+from surgeon.ir.index import Index
+
+HoleKind = Literal["Tensor", "Constant", "float", "int", "str", "list[int]", "list[float]"]
+
+
+@dataclass(eq=False)
+class Example:
+    """One export to learn from.
+
+    label: what to call it in a sentence, such as "dynamo 18".  inputs: names for the graph's inputs, in order.
+    weights: the name of what is stored in an initializer, by the initializer's name.  numbers: hyper-parameters.
+    """
+
+    model: onnx.ModelProto
+    label: str
+    inputs: Sequence[str] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> Index:
+        """The index of the model.  Raises GraphError when it breaks ONNX's own rules."""
+        found = Index(Model.open(self.model))
+        found.check()
+        return found
+
+    @property
+    def outputs(self) -> list[str]:
+        """The tensors that the graph returns."""
+        return [value.name for value in self.model.graph.output]
+
+    @cached_property
+    def given(self) -> list[str]:
+        """The tensors that a caller must give: inputs that are no initializers."""
+        stored = {tensor.name for tensor in self.model.graph.initializer}
+        return [value.name for value in self.model.graph.input if value.name not in stored]
+
+
+@dataclass(eq=False)
+class Hole:
+    """What differs between examples: a parameter of the pattern.
+
+    name: may be made unique later.  place: of the graph's input that it stands for, -1 where it stands for none.
+    is_told: the name was given, so it comes before one that was made up.
+    """
+
+    name: str
+    kind: HoleKind
+    place: int = -1
+    is_told: bool = False
+
+
+@dataclass(eq=False)
+class Fixed:
+    """A constant that all examples have."""
+
+    array: Array
+
+
+@dataclass(eq=False)
+class Anything:
+    """A tensor that only says a size."""
+
+
+@dataclass(eq=False)
+class Application:
+    """A node.  inputs: None is one left out.  attributes: values, or holes; those at their defaults are left out."""
+
+    domain: str
+    op: str
+    inputs: "tuple[Term | None, ...]"
+    attributes: dict[str, Any]
+    outputs: int
+
+
+@dataclass(eq=False)
+class Result:
+    """One output of a step."""
+
+    step: Application
+    position: int
+
+
+@dataclass(eq=False)
+class Word:
+    """A word of the vocabulary; arguments are terms, or plain values."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
+Term = Hole | Fixed | Anything | Result | Word
+
+
+def below(term: Term) -> list[Term]:
+    """The terms one step below, holes of attributes among them."""
+    if isinstance(term, Result):
+        found = [item for item in term.step.inputs if item is not None]
+        return found + [value for value in term.step.attributes.values() if isinstance(value, Hole)]
+    return [item for item in term.arguments if isinstance(item, Term)] if isinstance(term, Word) else []
+
+
+def key_of(term: Term) -> int:
+    """The same for all outputs of a step."""
+    return id(term.step) if isinstance(term, Result) else id(term)
+
+
+def walk(roots: Sequence[Term]) -> Iterator[Term]:
+    """Every term, each once, in the order in which they are written."""
+    seen: set[int] = set()
+    stack = list(reversed(roots))
+    while stack:
+        term = stack.pop()
+        if id(term) not in seen:
+            seen.add(id(term))
+            yield term
+            stack.extend(reversed(below(term)))
+
+
+def rebuilt(roots: Sequence[Term], change: Callable[[Term, Term], Term]) -> tuple[Term, ...]:
+    """The terms changed from the bottom up; what is shared stays shared.
+
+    change: is given a term as it was and with its parts changed already, and says what it becomes.
+    """
+    made: dict[int, Term] = {}
+    steps: dict[int, Application] = {}
+
+    def build(term: Term) -> Term:
+        if id(term) not in made:
+            made[id(term)] = change(term, copied(term))
+        return made[id(term)]
+
+    def copied(term: Term) -> Term:
+        if isinstance(term, Result):
+            old = term.step
+            if id(old) not in steps:
+                inputs = tuple(None if item is None else build(item) for item in old.inputs)
+                attributes = {
+                    name: build(value) if isinstance(value, Hole) else value for name, value in old.attributes.items()
+                }
+                steps[id(old)] = Application(old.domain, old.op, inputs, attributes, old.outputs)
+            return Result(steps[id(old)], term.position)
+        if isinstance(term, Word):
+            return Word(term.name, tuple(build(item) if isinstance(item, Term) else item for item in term.arguments))
+        return term
+
+    return tuple(build(root) for root in roots)

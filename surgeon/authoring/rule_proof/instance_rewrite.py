@@ -1,0 +1,77 @@
+"""One instance rewritten by one rule, and proved where that is asked for: what `rewrite` does, less what it tells.
+
+Nothing looks for near misses here, and the proof takes the run that is there.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import onnx
+
+from surgeon.errors import CheckFailed, SurgeonError
+from surgeon.file.model import Model
+from surgeon.ir.index_patch import patch_of
+from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
+from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.rewrite import paused_collector
+from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
+from surgeon.pipeline.rewriting.site_regions import prove_sites
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.model.final_check import invalidity
+from surgeon.proof.site_proof import SiteProof, least
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.rules.rule import Rule
+
+
+class RuleTrial:
+    """A rule run over a model for a target, by whichever provider it is for.  Raises SurgeonError as `rewrite` does."""
+
+    def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
+        self.model = model
+        with paused_collector():
+            opened = Model.open(model)
+            self.run = RuleRun(opened, [rule], target, NodeFilter(), None, indexed(opened), ep=rule.ep or ANY_PROVIDER)
+
+    @property
+    def has_fired(self) -> bool:
+        """Whether anything was rewritten."""
+        return bool(self.run.sites)
+
+    @property
+    def refusals(self) -> list[Mismatch]:
+        """Matches that the rule leaves as they are; where there are none, where it nearly matched."""
+        return self.run.driver.refusals or self.run.driver.misses()
+
+    @cached_property
+    def rewritten(self) -> onnx.ModelProto:
+        """The model as it is now."""
+        with paused_collector():
+            return patch_of(self.run.index).to_proto()
+
+    def proved(self, dims: dict[str, int], custom_ops: Sequence[str | Path]) -> SiteProof | None:
+        """The least of the proofs of all sites; None where nothing was rewritten.
+
+        dims, custom_ops: as in CheckOptions.  Raises CheckFailed where what is written is no valid model.
+        """
+        if not self.has_fired:
+            return None
+        with paused_collector():
+            prove_sites(self.run, self.model, CheckOptions(dims=dims, custom_ops=custom_ops))
+            proofs = [site.proof for site in self.run.sites if site.proof is not None]
+            found = least(proofs) if proofs else None
+            complaint = None
+            if found is None or found.outcome is not Outcome.FAILED:
+                complaint = invalidity(self.run.model, self.rewritten)
+        if complaint is not None:
+            raise CheckFailed(f"The rewritten model is invalid, {complaint}.")
+        return found
+
+
+def fires(model: onnx.ModelProto, rule: Rule, target: str) -> bool:
+    """Whether a rule rewrites a model; one that breaks there does too, as its proof is to tell."""
+    try:
+        return RuleTrial(model, rule, target).has_fired
+    except SurgeonError:
+        return True

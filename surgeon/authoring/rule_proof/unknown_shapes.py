@@ -1,0 +1,77 @@
+"""What a rule writes where the model does not state the rank of its inputs, held against each rank in turn."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from surgeon.authoring.rule_proof.differential import Feeds, held
+from surgeon.authoring.rule_proof.instance_rewrite import RuleTrial
+from surgeon.authoring.rule_proof.pattern_arguments import SIZES
+from surgeon.authoring.rule_proof.result import InstanceResult, Standing
+from surgeon.errors import SurgeonError
+from surgeon.rules.rule import Rule
+from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
+
+# What symbols stand for in turn: no two alike at first, so that a mix-up shows.
+_SETTINGS = (SIZES, dict(zip(SIZES, (5, 2, 7, 3, 9, 8), strict=True)), dict.fromkeys(SIZES, 1))
+_KINDS = (Values.USUAL, Values.WIDE, Values.ZEROS, Values.NON_FINITE)
+
+
+def prove_without_shapes(
+    model: onnx.ModelProto, rule: Rule, target: str, custom_ops: Sequence[str | Path] = ()
+) -> InstanceResult | None:
+    """What became of an instance whose inputs have no shape; None where the rule leaves it, or writes the same.
+
+    The rule sees the instance without shapes.  What it writes is then run at the shapes that the instance has.
+    custom_ops: as for `held`.
+    """
+    try:
+        blind = RuleTrial(without_shapes(model), rule, target)
+        if not blind.has_fired or _body(blind.rewritten) == _body(RuleTrial(model, rule, target).rewritten):
+            return None
+    except SurgeonError as error:
+        return InstanceResult(Standing.FAILED, f"where no shapes are stated, {error}")
+    try:
+        inputs = [(values, feeds) for values, feeds in _inputs(model) if values.name.lower() not in rule.differs]
+    except InputsUnknown as unknown:
+        return InstanceResult(Standing.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}")
+    found = held(model, with_shapes(blind.rewritten, model), inputs, custom_ops, rule.approximate)
+    return replace(found, reason=f"where no shapes are stated, {found.reason}") if found.reason else found
+
+
+def _inputs(model: onnx.ModelProto) -> Iterator[tuple[Values, Feeds]]:
+    """Inputs of several sizes, and at the first of several kinds."""
+    plan = InputPlan(model, names=False)
+    for place, sizes in enumerate(_SETTINGS):
+        for values in _KINDS if not place and plan.edged else _KINDS[:1]:
+            yield values, plan.make(0, {name: sizes[name] for name in plan.free}, values)
+
+
+def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with inputs and outputs of unknown rank."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    for value in (*found.graph.input, *found.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    return found
+
+
+def with_shapes(model: onnx.ModelProto, other: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the inputs and outputs of another."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    for mine, theirs in ((found.graph.input, other.graph.input), (found.graph.output, other.graph.output)):
+        del mine[:]
+        mine.extend(theirs)
+    return found
+
+
+def _body(model: onnx.ModelProto) -> tuple[list[bytes], list[bytes]]:
+    """The nodes and constants of a graph."""
+    graph = model.graph
+    return (
+        [node.SerializeToString(deterministic=True) for node in graph.node],
+        [tensor.SerializeToString(deterministic=True) for tensor in graph.initializer],
+    )

@@ -1,0 +1,132 @@
+"""A harness for the tests of rules: what fires, what is spared and why.
+
+    FIRES = [Case(gelu, "half applied first", parse('''...'''))]
+    SPARES = [Case(gelu, "0.4 is not one half", parse('''...'''), why="wanted the constant 0.5")]
+
+    @pytest.mark.parametrize("case", FIRES, ids=str)
+    def test_fires(case):
+        check_fires(case)
+
+The failures are AssertionErrors that say what was expected.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx
+import onnx.parser
+
+from surgeon.ir.verify_rewrite import check_structure
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.rewriting.rewrite import rewrite
+from surgeon.proof.check_options import Check, CheckOptions
+from surgeon.rules.rule import Rule
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model and what a rule, or several in order, should do with it.
+
+    sites: how many are rewritten.  why: for a spare, words of the reason that the report gives.  check: prove
+    every site and run both models under ONNX Runtime ("sites" where it does not load the original, as with a
+    placeholder; False only for what nothing can run).  ep: the execution provider.
+    """
+
+    rules: Rule | Sequence[Rule]
+    title: str
+    model: onnx.ModelProto
+    sites: int = 1
+    why: str = ""
+    target: str = "ort"
+    check: bool | Literal["sites"] = True
+    ep: str | None = None
+
+    def __str__(self) -> str:
+        return self.title
+
+
+def parse(text: str, *, ir_version: int = 8) -> onnx.ModelProto:
+    """A model from ONNX text, which may leave out the header: `(float[n, 4] x) => (float[n, 4] y) { ... }`.
+
+    The header is then opset 17 of ai.onnx and version 1 of com.microsoft.  Raises onnx.parser.ParseError.
+    """
+    header = f'<ir_version: {ir_version}, opset_import: ["" : 17, "com.microsoft" : 1]>\nagraph '
+    return onnx.parser.parse_model(text if text.lstrip().startswith("<") else header + text.lstrip())
+
+
+def check_fires(case: Case) -> Report:
+    """Assert that the rules fire, that nothing else changes, and that the results agree.  Returns the report."""
+    before = case.model.SerializeToString()
+    after, report = rewrite(
+        case.model,
+        _rules(case),
+        target=case.target,
+        ep=case.ep,
+        check=_check(case),
+        options=CheckOptions(seed=1),
+    )
+    assert case.model.SerializeToString() == before, "the model that was passed in has changed"
+    told = "; ".join(f"{miss.node}: {miss.reason}" if miss.node else miss.reason for miss in report.misses)
+    assert len(report.sites) == case.sites, f"{len(report.sites)} sites, wanted {case.sites} ({told})"
+    assert list(after.graph.input) == list(case.model.graph.input) or case.model.ir_version < 4
+    assert list(after.graph.output) == list(case.model.graph.output), "the outputs have changed"
+    complaints = check_structure(case.model, after)
+    assert not complaints, complaints
+    if case.check:
+        assert report.outcome == "proved", "; ".join(report.doubts)
+    _assert_rest_untouched(case.model, after, report)
+    again, second = rewrite(after, _rules(case), target=case.target, ep=case.ep, check="none")
+    assert not second.sites, "a second run finds more"
+    assert again.SerializeToString() == after.SerializeToString()
+    return report
+
+
+def check_spares(case: Case) -> Report:
+    """Assert that no rule fires, that no byte changes, and that the report says why.  Returns the report."""
+    before = case.model.SerializeToString()
+    after, report = rewrite(case.model, _rules(case), target=case.target, ep=case.ep, check="none")
+    assert not report.sites, f"fired at {report.sites[0].root}"
+    assert after.SerializeToString() == before, "nothing matched, yet the bytes differ"
+    reasons = [miss.reason for miss in report.misses]
+    assert any(case.why in reason for reason in reasons), f"wanted a reason with {case.why!r}, found {reasons}"
+    return report
+
+
+def _check(case: Case) -> Check:
+    """Every site, and the whole model too; that one knows nothing of what a rule may change on purpose."""
+    if not case.check:
+        return "none"
+    if case.check == "sites":
+        return "sites"
+    return "sites" if any(not rule.is_exact for rule in _rules(case)) else "both"
+
+
+def _rules(case: Case) -> list[Rule]:
+    return [case.rules] if isinstance(case.rules, Rule) else list(case.rules)
+
+
+def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, report: Report) -> None:
+    """Every node that no site names is in the result as it was, in the same order."""
+    gone = {output for site in report.sites for node in (*site.replaced, *site.swept) for output in node.outputs}
+    gone.update(name for site in report.sites for name in site.shared)
+    made = {output for site in report.sites for node in site.added for output in node.outputs}
+    kept = [
+        node.SerializeToString(deterministic=True) for node in before.graph.node if not gone.intersection(node.output)
+    ]
+    left = [
+        node.SerializeToString(deterministic=True) for node in after.graph.node if not made.intersection(node.output)
+    ]
+    bodies = any(site.scope for site in report.sites)
+    same = len(kept) == len(left) and all(_differ_by(gone, *pair) for pair in zip(kept, left, strict=True))
+    assert bodies or same, "a node that no rule touched has changed"
+
+
+def _differ_by(gone: set[str], before: bytes, after: bytes) -> bool:
+    """Whether two nodes are the same but for inputs that were replaced by what a rule handed on in their place."""
+    if before == after:
+        return True
+    one, two = onnx.NodeProto.FromString(before), onnx.NodeProto.FromString(after)
+    moved = [old for old, new in zip(one.input, two.input, strict=False) if old != new]
+    one.input[:] = two.input
+    return gone.issuperset(moved) and one == two

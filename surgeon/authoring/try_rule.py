@@ -1,0 +1,97 @@
+"""A rule tried on a model: where it fires, where it nearly does and why not, and whether what it writes is proved."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from surgeon.diagnostics.explanation import TOP, Explanation, explanations
+from surgeon.errors import CheckFailed, UsageError
+from surgeon.file.model_like import Source, as_written, is_in_memory
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.rewriting.rewrite import rewrite
+from surgeon.proof.check_options import CheckOptions, options_of
+from surgeon.result_base import Displayed, as_json
+from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.rule import Rule
+
+
+@dataclass(slots=True)
+class TriedRule(Displayed):
+    """What came of trying a rule.
+
+    Attributes:
+        rule: the rule's name.
+        report: of a rewrite that wrote nothing: the sites, each with its proof.
+        explanation: where it fires, and the nearest misses with the first difference of each.
+
+    Examples:
+        >>> import surgeon
+        >>> found = surgeon.try_rule("skip_layer_norm", "notebooks/models/tiny_distilbert.onnx")
+        >>> found.outcome, found.count, found.explanation.misses[0].node
+        ('proved', 6, 'node_layer_norm')
+    """
+
+    rule: str
+    report: Report
+    explanation: Explanation
+
+    @property
+    def count(self) -> int:
+        """At how many sites it fires, those whose proof fails among them."""
+        return len(self.report.sites) + len(self.report.rolled_back)
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved, or unchanged where it fires nowhere."""
+        return self.report.outcome
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trial as JSON can hold it."""
+        return as_json(self, "rule report explanation")
+
+    def __repr__(self) -> str:
+        misses = len(self.explanation.misses)
+        return f"<TriedRule {self.rule}: {self.count} sites, {self.outcome}; {misses} near misses>"
+
+
+def try_rule(
+    rule: Rule | str, model: Source, *, target: str = "ort", top: int = TOP, options: CheckOptions | None = None
+) -> TriedRule:
+    """Try a rule on a model and write nothing: its sites with their proofs, and its nearest misses.
+
+    Args:
+        rule: a rule, or what names one: gelu, ./my_rules.py:name.
+        model: a path, a ModelProto or a gs.Graph.
+        target: as for `rewrite`.
+        top: how many different misses to tell.
+        options: of the proofs.
+
+    Returns:
+        What came of it; a notebook shows all with pictures.
+
+    Raises:
+        UsageError: several rules are named.
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.try_rule("quick_gelu", "notebooks/models/tiny_distilbert.onnx")
+        <TriedRule quick_gelu: 0 sites, unchanged; 1 near misses>
+    """
+    found = flat(resolve(rule))
+    if len(found) != 1:
+        names = ", ".join(item.name for item in found[:3])
+        raise UsageError(f"One rule is tried at a time, and {rule} names {len(found)} ({names} ...): name one of them.")
+    source = as_written(model)
+    with TemporaryDirectory() as folder:  # a file is rewritten to one that is thrown away
+        output = None if is_in_memory(source) else Path(folder) / "tried.onnx"
+        try:
+            _, report = rewrite(source, found, target=target, output=output, options=options_of(options))
+        except CheckFailed as failed:
+            if not isinstance(failed.report, Report):
+                raise
+            report = failed.report
+    report.output, report.written = "", False
+    (told,) = explanations(source, found, target=target, top=top)
+    return TriedRule(found[0].name, report, told)

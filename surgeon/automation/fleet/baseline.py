@@ -1,0 +1,90 @@
+"""Rows of now held against those of a baseline: what is worse, what is otherwise, what is new and what is gone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from surgeon.automation.fleet.fleet_row import ORDER, FleetRow, row_of
+from surgeon.automation.fleet.run_database import Book
+from surgeon.automation.fleet.table_files import table_rows
+from surgeon.errors import UsageError
+from surgeon.result_base import as_json
+
+
+@dataclass(frozen=True, slots=True)
+class FleetChange:
+    """One thing that is otherwise than in the baseline.
+
+    Attributes:
+        model: by its name below the target.
+        what: a clause.
+        is_regression: whether it is worse.
+        same_graph: whether the model itself is as it was, its weights apart.
+    """
+
+    model: str
+    what: str
+    is_regression: bool
+    same_graph: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return as_json(self, "model what is_regression same_graph")
+
+
+def load_baseline(path: str) -> Book:
+    """The rows of a baseline.  Raises UsageError for a file that holds none."""
+    book = Book()
+    try:
+        book.remember(row_of(row) for row in table_rows(path))
+    except (TypeError, ValueError, KeyError, IndexError):
+        raise UsageError(f"{path} holds no rows of a fleet; give what --rows wrote, as in --rows then.jsonl.") from None
+    return book
+
+
+def changes(book: Book, baseline: Book) -> list[FleetChange]:
+    """All that is otherwise, regressions first."""
+    found = [change for row in book.rows() for change in _of(row, baseline.before(row.model))]
+    found += [
+        FleetChange(row.model, "it is not among the models any more", False)
+        for row in baseline.all_before()
+        if not book.has(row.model)
+    ]
+    return sorted(found, key=lambda change: (not change.is_regression, change.model))
+
+
+def since_last(book: Book) -> Iterator[FleetChange]:
+    """What is otherwise than when the target was last written to, regressions first; all is, where it never was."""
+    for is_regression in (True, False):
+        for now, then in book.done_again() if book.has_before else ():
+            yield from (change for change in _of(now, then) if change.is_regression is is_regression)
+
+
+def _of(now: FleetRow, then: FleetRow | None) -> Iterator[FleetChange]:
+    if then is None:
+        why = f": {now.why}" if now.why else ""
+        yield FleetChange(now.model, f"it is new, and {now.outcome}{why}", now.is_wrong)
+        return
+    same = now.graph == then.graph
+
+    def change(what: str, worse: bool) -> FleetChange:
+        return FleetChange(now.model, what, worse, same)
+
+    if now.outcome != then.outcome:
+        worse = ORDER.index(now.outcome) < ORDER.index(then.outcome) and now.outcome != "proved"
+        why = f": {now.why}" if now.why else ""
+        yield change(f"it is {now.outcome} where it was {then.outcome}{why}", worse)
+    if now.is_wrong and not now.counts and now.outcome != "failed":
+        return  # nothing ran that could be compared
+    for rule in dict.fromkeys([*then.counts, *now.counts]):
+        before, after = then.counts.get(rule, 0), now.counts.get(rule, 0)
+        if before != after:
+            times = "time" if after == 1 else "times"
+            yield change(f"{rule} fired {after:,} {times}, and {before:,} before", after < before)
+    lost = then.proofs.get("proved", 0) - now.proofs.get("proved", 0)
+    open_now = sum(now.proofs.values()) - now.proofs.get("proved", 0)
+    open_then = sum(then.proofs.values()) - then.proofs.get("proved", 0)
+    if lost > 0 and open_now > open_then:
+        yield change(f"{open_now:,} sites are not proved, and {open_then:,} before", True)
+    if now.nodes[1] != then.nodes[1] and then.nodes[1]:
+        yield change(f"it has {now.nodes[1]:,} nodes, and {then.nodes[1]:,} before", now.nodes[1] > then.nodes[1])

@@ -1,0 +1,3 @@
+"""One model of a fleet: fetched, run in a process, published."""
+
+__all__ = ["dask_engine", "fleet_engine", "publish"]

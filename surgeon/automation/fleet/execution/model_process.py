@@ -1,0 +1,97 @@
+"""One model in a process with limits, seen from outside: whatever becomes of that process, there is a row."""
+
+import contextlib
+import os
+import shutil
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+from surgeon.automation.fleet.fleet_row import FleetRow, row_of
+from surgeon.automation.fleet.job import Job, versions
+from surgeon.automation.fleet.storage.storage import StorageBusy, stage_in, storage_of
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.runtime.processes.worker import WHOLE, Answer, Failure, Task, left, memory_limit, taken
+
+BEGINS = "surgeon-begins"
+"""The topic of Dask's events under which models that begin are told."""
+_MODULE = "surgeon.automation.fleet.execution.run_model"
+_READY = 120.0  # seconds that a process may take to load what it needs
+
+
+def attempt(job: Job, tells: bool = False) -> dict[str, Any]:
+    """Work on one model; its row.  Raises StorageBusy where another try may do, and for nothing else.
+
+    tells: whether the worker of Dask that this is says that it begins.
+    """
+    started = time.perf_counter()
+    home = None
+    if sys.modules.get("distributed") is not None:
+        home = _home_in_worker(job.name if tells else "")
+    if job.orders.versions != versions():
+        return job.row("lost", "The worker that had it has other versions than the process that asked.").to_dict()
+    row: FleetRow | None = None
+    stage = None
+    try:
+        stage = stage_in(*storage_of(job.orders.to), home)
+        answer = _asked(replace(job, stage=stage))
+        if isinstance(answer, Answer):
+            if answer.value.get("busy"):
+                raise StorageBusy(answer.value["why"])
+            row = row_of(answer.value)
+        else:
+            row = _ended(job, answer)
+    except StorageBusy:
+        raise
+    except (ModelFileError, UsageError) as error:
+        row = job.row("unwritten" if stage is None else "refused", str(error))
+    except RuntimeError as error:  # a fault of ours in the process: the others go on
+        row = job.row("crashed", " ".join(str(error).split("\n", 1)[0].split()))
+    finally:
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+    row.seconds = time.perf_counter() - started
+    return row.to_dict()
+
+
+def _home_in_worker(name: str) -> str | None:
+    """The folder of the worker of Dask that this is, which it takes away in the end; tells of the model, if named."""
+    from distributed import get_worker
+
+    with contextlib.suppress(ValueError):  # this is none
+        worker = get_worker()
+        if name:
+            worker.log_event(BEGINS, name)
+        return str(worker.local_directory)
+    return None
+
+
+def _ended(job: Job, failure: Failure) -> FleetRow:
+    """The row of a model whose process gave no answer."""
+    noted = failure.noted if isinstance(failure.noted, dict) else {}
+    at = f" while {noted['at']}" if noted.get("at") else ""
+    if failure.why in ("clock", "time"):
+        why = f"It took more than {job.orders.model_time:g} s{at}; give it more with --model-time."
+        return job.row("late", why)
+    if failure.why == "memory":
+        why = f"It took more than {job.memory / 1e9:.1f} GB of memory{at}; give it more with --model-memory."
+        return job.row("memory", why)
+    how = f" with {failure.how}" if failure.how else ""
+    return job.row("crashed", f"It ended the process that worked on it{how}{at}.")
+
+
+def _asked(job: Job) -> Any:
+    job = replace(job, memory=job.orders.model_memory or memory_limit(WHOLE))
+    child = taken((job.orders.key, job.memory, _environment()))
+    try:
+        # It loads what it needs, so that the time of a model is its own.
+        child.run(Task(f"{_MODULE}:ready", None, 0.0, clock=_READY, memory=memory_limit(WHOLE)))
+        return child.run(Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory))
+    finally:
+        left(child)
+
+
+def _environment() -> frozenset[tuple[str, str]]:
+    """What a process is given when it starts: credentials of stores among it."""
+    return frozenset(os.environ.items())

@@ -1,0 +1,67 @@
+"""Proofs beside the results: what one model has proved, others need not prove again."""
+
+import hashlib
+import json
+import platform
+from collections import Counter
+
+from surgeon.automation.fleet.job import versions
+from surgeon.automation.fleet.storage.storage import OWN, Storage
+from surgeon.errors import ModelFileError
+from surgeon.proof.site_proof import SiteProof
+from surgeon.runtime.processes.dataclass_json import from_plain, to_plain
+
+PROOFS = f"{OWN}/proofs"
+_MOST = 4096  # proofs that a process remembers
+
+_seen: dict[tuple[str, str], tuple[SiteProof, str]] = {}
+
+
+class SharedProofs:
+    """The proofs of a target, as one model sees them.  used: how many were made for others, by these.
+
+    A store that does not answer has none: then a model proves what it needs itself.
+    """
+
+    def __init__(self, storage: Storage, root: str, model: str) -> None:
+        self._storage, self._model, self.used = storage, model, Counter[str]()
+        self._folder = storage.join(root, PROOFS)
+        self._where = storage.url(root)
+        told = json.dumps([dict(versions()), platform.machine()], sort_keys=True)
+        self._of = hashlib.sha256(told.encode()).hexdigest()[:12]
+
+    def _path(self, key: str) -> str:
+        return self._storage.join(self._folder, f"{self._of}/{key[:2]}/{key}.json")
+
+    def find(self, key: str) -> SiteProof | None:
+        """The proof of an experiment, and a note of the model that it was made for."""
+        found = _seen.get((self._where, key)) or self._read(key)
+        if found is None:
+            return None
+        _remember((self._where, key), found)
+        if found[1] != self._model:
+            self.used[found[1]] += 1
+        return found[0]
+
+    def _read(self, key: str) -> tuple[SiteProof, str] | None:
+        try:
+            text = self._storage.text(self._path(key))
+            held = json.loads(text) if text else None
+            return None if held is None else (from_plain(SiteProof, held["proof"]), str(held["model"]))
+        except (ModelFileError, ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, key: str, proof: SiteProof) -> None:
+        """Keep a proof for others."""
+        _remember((self._where, key), (proof, self._model))
+        try:
+            text = json.dumps({"model": self._model, "proof": to_plain(proof)}, ensure_ascii=False)
+            self._storage.write_text(self._path(key), text)
+        except ModelFileError:
+            return  # publishing the model will say what is wrong with the store
+
+
+def _remember(at: tuple[str, str], found: tuple[SiteProof, str]) -> None:
+    while len(_seen) >= _MOST:
+        _seen.pop(next(iter(_seen)))
+    _seen[at] = found

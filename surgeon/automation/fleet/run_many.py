@@ -1,0 +1,246 @@
+"""The one function: a recipe over many models."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from surgeon.automation.fleet.baseline import changes, load_baseline
+from surgeon.automation.fleet.execution.fleet_engine import EngineLost, FleetEngine, OneByOne
+from surgeon.automation.fleet.fleet import Fleet
+from surgeon.automation.fleet.fleet_row import FleetRow
+from surgeon.automation.fleet.job import MODEL_TIME, Job, Orders
+from surgeon.automation.fleet.model_sources import FoundModels, Sources, find_models
+from surgeon.automation.fleet.run_database import Book
+from surgeon.automation.fleet.run_history import Ledger, kept
+from surgeon.automation.fleet.storage.storage import StorageBusy, storage_of
+from surgeon.automation.fleet.table_files import growing, require_table, write_parquet
+from surgeon.automation.recipes.recipe import Recipe
+from surgeon.automation.recipes.recipe_file import load_recipe
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.proof.check_options import CheckOptions, options_of
+
+_SCHEDULER = re.compile(r"(dask|tcp|tls|ucx|wss?)://.+")
+Tell = Callable[[FleetRow, int, int], None]
+Begins = Callable[[str], None]
+
+
+def run_many(
+    recipe: Recipe | str | os.PathLike[str],
+    sources: Sources,
+    *,
+    to: str | os.PathLike[str],
+    variables: Mapping[str, str | int | float] | None = None,
+    engine: str = "local",
+    jobs: int = 1,
+    client: Any = None,
+    resume: bool = False,
+    baseline: str | os.PathLike[str] | None = None,
+    rows: str | os.PathLike[str] | None = None,
+    own_proofs: bool = False,
+    model_time: float = MODEL_TIME,
+    model_memory: int | None = None,
+    check: Literal["auto", "none"] = "auto",
+    require_proof: bool = False,
+    external_data: Literal["auto", "copy", "inline"] = "auto",
+    dry_run: bool = False,
+    options: CheckOptions | None = None,
+    progress: Tell | None = None,
+    begins: Begins | None = None,
+    dashboard: Begins | None = None,
+) -> Fleet:
+    """Run a recipe on many models, each in a process of its own with limits, and say what came of each.
+
+    Whatever one model does, its row says so and the rest goes on.
+
+    Args:
+        recipe: the recipe, or the path of its file.
+        sources: a pattern ("zoo/**/*.onnx", "s3://zoo/*.onnx"), a table of models (.txt, .jsonl, .parquet), a model, or
+            several of these.
+        to: the folder or the store for the results; each is called as its source below the fixed part of the pattern.
+        variables: values for `${name}` in the recipe's file.
+        engine: "local", "dask" (the scheduler that Dask's configuration names) or "dask://HOST:PORT".
+        jobs: how many models are worked on at once by "local".
+        client: a Dask client, in place of an engine.
+        resume: leave alone what is done already and has not changed since.
+        baseline: rows of another run (.jsonl, .parquet) to hold those of this one against.
+        rows: a file for the rows: .jsonl grows while it runs, .parquet is written in the end.
+        own_proofs: prove each model by itself, also what was proved for another.
+        model_time: seconds by the clock that one model may take.
+        model_memory: bytes that its process may have; None for those of the machine.
+        check: "auto" proves every site of rules and what edits claim, "none" nothing.
+        require_proof: treat what cannot be proved as failed.
+        external_data: what becomes of data files: "auto", "copy" or "inline".
+        dry_run: say what would be done, write nothing.
+        options: seeds, sizes, tolerances and limits of the checks.
+        progress: called with each row, how many are done and how many there are.
+        begins: called with the name of each model that is begun.
+        dashboard: called with the address of Dask's dashboard before the first, where there is one.
+
+    Returns:
+        A Fleet, which is iterable: a FleetRow for each model.
+
+    Raises:
+        SurgeonError: what is asked for cannot begin; nothing was done.
+
+    Examples:
+        >>> import surgeon
+        >>> recipe = surgeon.Recipe([surgeon.Rules("gelu")])
+        >>> fleet = surgeon.run_many(recipe, "notebooks/models/*.onnx", to="fused")
+        >>> [(row.model, row.outcome, row.counts) for row in fleet]
+        [('tiny_distilbert.onnx', 'proved', {'gelu': 4})]
+    """
+    loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
+    if isinstance(recipe, Recipe) and variables:
+        raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
+    options = options_of(options)
+    if options.jobs is None and (client is not None or engine != "local" or jobs > 1):
+        options = replace(options, jobs=1)  # other models have the other cores
+    orders = Orders(
+        loaded,
+        _whole_url(to),
+        check,
+        require_proof,
+        external_data,
+        options,
+        model_time,
+        model_memory,
+        dry_run,
+        not own_proofs,
+    )
+    orders.require()
+    table = None if rows is None else os.fspath(rows)
+    sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    if table is not None:
+        require_table(table, sources)
+    started = time.perf_counter()
+    run = _FleetRun(orders.keyed(), table, progress)
+    then = None if baseline is None else load_baseline(os.fspath(baseline))
+    found = find_models(sources, orders.to, run.book)
+    worker = _engine(engine, jobs, client, begins, run.orders)
+    fleet = Fleet(orders.to, run.book, has_baseline=then is not None, is_dry=dry_run)
+    try:
+        if dashboard is not None and worker.dashboard:
+            dashboard(worker.dashboard)
+        fleet.ended = run.go(found, worker, resume=resume)
+    finally:
+        worker.close()
+    if then is not None:
+        fleet.changes = changes(run.book, then)
+        then.close()
+    fleet.seconds = time.perf_counter() - started
+    return fleet
+
+
+def _whole_url(to: str | os.PathLike[str]) -> str:
+    storage, path = storage_of(to)
+    return storage.url(path).rstrip("/")
+
+
+def _engine(engine: str, jobs: int, client: Any, begins: Begins | None, orders: Orders) -> FleetEngine:
+    if jobs < 1:
+        raise UsageError(f"There cannot be {jobs} models at once; give one or more, as in --jobs 2.")
+    if client is None and engine == "local" and jobs == 1:
+        return OneByOne(begins)
+    if client is None and engine != "local" and engine != "dask" and not _SCHEDULER.match(engine):
+        raise UsageError(f"There is no engine {engine!r}; choose local, dask or dask://HOST:PORT.")
+    from surgeon.automation.fleet.execution.dask_engine import DaskEngine, joined, local  # Dask is an extra
+
+    files = [str(path) for path in orders.files()]
+    if client is not None:
+        found = DaskEngine(client, begins)
+        found.require(files)
+        return found
+    return local(jobs, begins) if engine == "local" else joined(engine, begins, files)
+
+
+@dataclass
+class _FleetRun:
+    """One run.  table: a file for its rows."""
+
+    orders: Orders
+    table: str | None
+    progress: Tell | None
+
+    def __post_init__(self) -> None:
+        self.book = Book()
+        self._storage, self._root = storage_of(self.orders.to)
+        self._ledger = Ledger(self._storage, self._root, self.orders)
+
+    def go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
+        """Work on all models that are not done; returns why that ended too early, where it did."""
+        if not self.orders.dry_run:
+            self._ledger.begin()
+        try:
+            return self._go(found, worker, resume=resume)
+        finally:
+            self._ledger.close()
+
+    def _go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
+        ended = ""
+        self.book.remember(self._ledger.before())
+        if resume:
+            self._look(found)
+        total, done = self.book.count, 0
+        is_growing = self.table is not None and self.table.endswith(".jsonl")
+        with growing(self.table if is_growing else None) as note:
+            try:
+                for row in self._rows(worker, resume=resume):
+                    done += 1
+                    self.book.add(row)
+                    note(row)
+                    if self.progress is not None:
+                        self.progress(row, done, total)
+            except EngineLost as error:
+                left = f"{total - done:,} of {total:,} models are left"
+                ended = f"{str(error).capitalize()}, and {left}: run again with --resume."
+        if not self.orders.dry_run:
+            try:
+                self._ledger.end(self.book)
+            except ModelFileError as error:
+                ended = ended or f"The rows stay where they are: {error}"
+        if self.table is not None and not is_growing:
+            write_parquet(self.book.rows(), self.table)
+        return ended
+
+    def _look(self, found: FoundModels) -> None:
+        """See what there is."""
+        for storage, folder in (*found.folders, (self._storage, self._root)):
+            self.book.saw((storage.url(file.path), file.token) for file in storage.find(folder))
+
+    def _rows(self, worker: FleetEngine, *, resume: bool) -> Iterator[FleetRow]:
+        waiting: list[str] = []
+        for model in self.book.planned():
+            job = Job(model.name, model.source, model.size, model.token, self.orders)
+            row = kept(job, self.book, storage_of(model.source)[0], self._storage) if resume else None
+            if row is None:
+                waiting.append(model.name)
+            else:
+                self._look_behind(row)
+                yield row
+        for row in worker.rows(self._jobs(waiting)):
+            self._look_behind(row)
+            if not self.orders.dry_run:
+                self._ledger.add(row)
+            yield row
+
+    def _look_behind(self, row: FleetRow) -> None:
+        """Note whether a file lies where the result of a model that has none would be; it stays, and is told."""
+        row.stale = False
+        if row.is_wrong and not row.made:
+            with suppress(ModelFileError, StorageBusy):  # of a store that does not answer the row says so
+                row.stale = self._storage.stored(self._storage.join(self._root, row.model)) is not None
+
+    def _jobs(self, waiting: list[str]) -> Iterator[Job]:
+        names = set(waiting)
+        for model in self.book.planned(largest_first=True):
+            if model.name in names:
+                before = self.book.before(model.name)
+                nodes, made = (0, ()) if before is None else (before.nodes[0], tuple(filter(None, before.made)))
+                beside = self.book.neighbours(model)
+                yield Job(model.name, model.source, model.size, model.token, self.orders, nodes, beside, made)
+
+

@@ -1,0 +1,126 @@
+"""Tables of models and of rows: lists of lines, JSONL, and parquet where pyarrow is there."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from surgeon.automation.fleet.fleet_row import FleetRow
+from surgeon.automation.fleet.storage.storage import asking, storage_of
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.file.io.file_copy import write_all
+
+_BATCH = 1 << 12  # rows that are held at once
+# Columns of text that hold JSON.
+_NESTED = ("counts", "edits", "proofs", "proved_in", "files", "made", "versions", "limits")
+
+
+def table_rows(url: str) -> Iterator[Mapping[str, Any]]:
+    """The rows of a table, by its suffix: .parquet, .jsonl, or lines of text, each a source.
+
+    Raises UsageError for one that is not there or says something else.
+    """
+    storage, path = storage_of(url)
+    if storage.stored(path) is None:
+        raise UsageError(f"There is no table {url}; correct its name.")
+    if url.endswith(".parquet"):
+        yield from _parquet_rows(url)
+        return
+    text = (storage.text(path) or "").removeprefix("\ufeff")  # which editors of Windows put first
+    lines = [line.strip() for line in text.split("\n")]  # names may hold what else ends a line
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            continue
+        if not url.endswith(".jsonl"):
+            yield {"source": line}
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise UsageError(f"{url}, line {number}: it is no JSON object; write the table anew.")
+        yield found
+
+
+def _parquet_rows(url: str) -> Iterator[Mapping[str, Any]]:
+    parquet = _parquet(url)
+    try:
+        with asking(url, "read"), parquet.ParquetFile(url if "://" not in url else _opened(url)) as file:
+            for batch in file.iter_batches(_BATCH):
+                yield from (_whole(row) for row in batch.to_pylist())
+    except ModelFileError as error:
+        raise UsageError(str(error)) from None
+
+
+def _opened(url: str) -> Any:
+    import fsspec
+
+    return fsspec.open(url, "rb").open()
+
+
+def _parquet(url: str) -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise UsageError(f"{url} is parquet, which needs pyarrow: pip install pyarrow, or use .jsonl.") from None
+    return parquet
+
+
+def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with what is JSON in a column read."""
+    return {key: json.loads(item) if key in _NESTED and isinstance(item, str) else item for key, item in row.items()}
+
+
+def require_table(path: str, sources: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise UsageError for a table that could not be written, or that names the models themselves."""
+    if any(os.path.realpath(path) == os.path.realpath(one) for one in sources):
+        raise UsageError(f"{path} names the models; give another file for the rows.")
+    if not path.endswith((".jsonl", ".parquet")):
+        raise UsageError(f"{path} is no table; its name ends in .jsonl or .parquet.")
+    if path.endswith(".parquet"):
+        _parquet(path)
+    if not Path(path).absolute().parent.is_dir():
+        raise UsageError(f"The folder of {path} does not exist: create it first.")
+
+
+@contextmanager
+def growing(path: str | None) -> Iterator[Callable[[FleetRow], None]]:
+    """A file of lines to which rows are added one by one, each whole when the next is; None for none."""
+    if path is None:
+        yield lambda row: None
+        return
+    with asking(path, "written"):
+        file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed below, where other errors are not its own
+    with file:
+
+        def add(row: FleetRow) -> None:
+            with asking(path, "written"):
+                write_all(file.fileno(), f"{row.line()}\n".encode())
+
+        yield add
+
+
+def write_parquet(rows: Iterable[FleetRow], path: str) -> None:
+    """Write rows as parquet, some thousands at a time."""
+    import pyarrow as pa
+
+    parquet = _parquet(path)
+    text, number = pa.string(), pa.int64()
+    columns = dict.fromkeys(("model", "source", "target", "outcome", "why", *_NESTED, "graph", "key"), text)
+    columns |= dict.fromkeys(("rolled_back", "size", "read", "written"), number)
+    columns |= {"nodes": pa.list_(number), "seconds": pa.float64(), "kept": pa.bool_(), "stale": pa.bool_()}
+    schema = pa.schema(list(columns.items()))
+    left = iter(rows)
+    with asking(path, "written"), parquet.ParquetWriter(path, schema) as writer:
+        while batch := list(islice(left, _BATCH)):
+            writer.write_table(pa.Table.from_pylist([_flat(row) for row in batch], schema))
+
+
+def _flat(row: FleetRow) -> dict[str, Any]:
+    return {
+        key: json.dumps(value, ensure_ascii=False) if key in _NESTED else value for key, value in row.to_dict().items()
+    }

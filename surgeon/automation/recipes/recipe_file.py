@@ -1,0 +1,190 @@
+"""Recipes from their files.
+
+They are TOML: a step is a table and not a depth of indentation, `no` and `1.0` are what they look like, Python reads it
+without a package, and declared plugins are TOML too.
+"""
+
+import dataclasses
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from surgeon.automation.recipes.recipe import Recipe, Rules, Step
+from surgeon.automation.recipes.toml_positions import Located
+from surgeon.edits.catalogue import all_edits
+from surgeon.errors import ModelFileError, SurgeonError, UsageError
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.rewriting.rewrite_settings import require_target
+from surgeon.printed_commands import command
+from surgeon.text import like, nearest
+
+_TOP = {"target": str, "ep": str, "variables": dict, "step": list}
+_LISTS = ("inline", "only", "skip")
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+Variables = Mapping[str, str | int | float]
+
+
+def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None) -> Recipe:
+    """Read a recipe from its file.
+
+    Args:
+        path: of a TOML file.
+        variables: values for `${name}` in it, in place of those of its table `variables`.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        ModelFileError: the file cannot be read.
+        UsageError: it says something else than a recipe does; the sentence names the line.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.Recipe([surgeon.Rules("gelu")]).save("deploy.toml")
+        >>> surgeon.load_recipe("deploy.toml").steps
+        (Rules(rules='gelu', inline=(), only=(), skip=(), approximate=False, upgrade='none', expect={}),)
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"A recipe is a surgeon.Recipe, or the path of its file, not {path!r}.")
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a mark first
+    except UnicodeDecodeError:
+        how = f"give a TOML file, and the models behind it: {command('run', 'RECIPE', 'IN', 'OUT')}"
+        raise ModelFileError(f"The recipe {path} is no text in UTF-8; {how}.") from None
+    except OSError as error:
+        raise ModelFileError(f"The recipe {path} cannot be read: {error.strerror}.") from None
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"The recipe {path} is no TOML: {error}.") from None
+    return _RecipeFile(Located(path, text), variables or {}).recipe(found)
+
+
+class _RecipeFile:
+    """One file."""
+
+    def __init__(self, located: Located, variables: Variables) -> None:
+        self._at = located
+        self._given = variables
+
+    def recipe(self, found: dict[str, Any]) -> Recipe:
+        for key, value in found.items():
+            if key not in _TOP:
+                raise self._at.refuse(f"a recipe has no {key!r}; {nearest(key, _TOP)}", key=key)
+            if not isinstance(value, _TOP[key]):
+                begin = "; begin each step with [[step]]" if key == "step" else ""
+                raise self._at.refuse(f"{key!r} has to be {_WORDS[_TOP[key]]}{begin}.", key=key)
+        own = found.get("variables", {})
+        strange = next((name for name in self._given if name not in own), None)
+        if strange is not None:
+            declare = "declare it under [variables] of the recipe, from where it is overridden."
+            how = nearest(strange, own) if like(strange, own) else declare
+            raise UsageError(f"The recipe {self._at.path} has no variable {strange!r}; {how}")
+        self._variables: dict[str, Any] = {**own, **self._given}
+        steps: list[Step] = []
+        lines: list[int] = []
+        for number, table in enumerate(found.get("step", [])):
+            if not isinstance(table, dict) or not table:
+                raise self._at.refuse("a step names an edit or rules, as in rename = 'a=b'.", number)
+            for key, step in self._steps(number, self._filled(table, number)):
+                steps.append(step)
+                lines.append(self._at.line(number, key))
+        if not steps:
+            raise UsageError(f"The recipe {self._at.path} has no step; begin one with [[step]].")
+        head = {key: self._filled(found[key], None) for key in ("target", "ep") if key in found}
+        for key in head:
+            try:
+                require_target(head.get("target", "ort"), head["ep"] if key == "ep" else None)
+            except SurgeonError as error:
+                raise self._at.refuse(str(error), key=key) from None
+        return Recipe(steps, **head, path=self._at.path, lines=lines)
+
+    def _steps(self, number: int, table: dict[str, Any]) -> Iterator[tuple[str, Step]]:
+        """What a table asks for, each with the key that it stands under."""
+        if "rules" in table:
+            yield "rules", self._rules(number, table)
+            return
+        known = all_edits()
+        for key, value in table.items():
+            if key not in known:
+                raise self._at.refuse(f"there is no edit {key!r}; {nearest(key, [*known, 'rules'])}", number, key)
+            for one in value if isinstance(value, list) else [value]:
+                yield key, self._edit(number, known[key], one)
+
+    def _edit(self, number: int, kind: type[Edit], value: Any) -> Edit:
+        try:
+            if isinstance(value, dict):
+                names = [item.name for item in dataclasses.fields(kind)]  # type: ignore[arg-type]  # each is a dataclass
+                strange = next((name for name in value if name not in names), None)
+                if strange is not None:
+                    raise UsageError(f"{kind.flag} has no setting {strange!r}; {nearest(strange, names)}")
+                fields = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
+                return kind(**fields)
+            if not kind.metavar:
+                if value is not True:
+                    raise UsageError(f"{kind.flag} takes nothing; write {kind.flag} = true.")
+                return kind.parse("")
+            return kind.parse(str(value))
+        except TypeError as error:  # a setting that is missing, or of another type
+            told = str(error).partition(") ")[2] or str(error)
+            raise self._at.refuse(f"{kind.flag} {told}.", number, kind.flag) from None
+        except SurgeonError as error:
+            raise self._at.refuse(str(error), number, kind.flag) from None
+
+    def _rules(self, number: int, table: dict[str, Any]) -> Rules:
+        known = {item.name: item for item in dataclasses.fields(Rules)}
+        for key, value in table.items():
+            if key not in known:
+                raise self._at.refuse(f"a step of rules has no {key!r}; {nearest(key, known)}", number, key)
+            wanted = _KINDS[key]
+            if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+                told = " or ".join(_WORDS[one] for one in wanted)
+                raise self._at.refuse(f"{key!r} has to be {told}.", number, key)
+        given: dict[str, Any] = {key: _tuple(value) if key in _LISTS else value for key, value in table.items()}
+        if isinstance(given["rules"], list):
+            given["rules"] = ",".join(map(str, given["rules"]))
+        given["rules"] = ",".join(self._beside(part.strip()) for part in given["rules"].split(","))
+        return Rules(**given)
+
+    def _beside(self, name: str) -> str:
+        """A rule file by its path, which a recipe gives from where it lies itself."""
+        less, name = ("-", name[1:]) if name.startswith("-") else ("", name)
+        return less + (str(self._at.path.parent / name) if name.startswith(("./", "../")) else name)
+
+    def _filled(self, value: Any, number: int | None) -> Any:
+        """A value with its variables put in; a text that is one variable becomes its value."""
+        if isinstance(value, dict):
+            return {key: self._filled(item, number) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._filled(item, number) for item in value]
+        if not isinstance(value, str):
+            return value
+        whole = _VARIABLE.fullmatch(value)
+        if whole is not None:
+            return self._variable(whole[1], number)
+        return _VARIABLE.sub(lambda match: str(self._variable(match[1], number)), value)
+
+    def _variable(self, name: str, number: int | None) -> Any:
+        if name not in self._variables:
+            raise self._at.refuse(f"no variable is called {name!r}; {nearest(name, self._variables)}", number)
+        return self._variables[name]
+
+
+_WORDS = {str: "a text", dict: "a table", list: "a list", bool: "true or false", int: "a number"}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "rules": (str, list),
+    "inline": (str, list),
+    "only": (str, list),
+    "skip": (str, list),
+    "approximate": (bool,),
+    "upgrade": (int, str),
+    "expect": (dict,),
+}
+
+
+def _tuple(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

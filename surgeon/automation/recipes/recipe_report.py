@@ -1,0 +1,73 @@
+"""What a recipe did, as data, and what of it is kept for the next time."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from surgeon.pipeline.reports.edit_report import EditReport
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.result_base import Displayed, as_json
+
+_WORST = ("failed", "unproved", "unchecked", "proved")
+
+
+@dataclass(slots=True)
+class RecipeReport(Displayed):
+    """What the steps of a recipe did.
+
+    Attributes:
+        source: the model that was read, by its path; empty for one in memory.
+        output: the file that was to be written, likewise.
+        parts: a report of each run of edits and of each step of rules, in order.
+        written: whether a file was.
+        seconds: how long it took.
+
+    Examples:
+        >>> import surgeon
+        >>> recipe = surgeon.Recipe([surgeon.Rules("gelu")])
+        >>> _, report = surgeon.run(recipe, "notebooks/models/tiny_distilbert.onnx", "out.onnx")
+        >>> report.outcome, len(report.parts)
+        ('proved', 1)
+    """
+
+    source: str
+    output: str
+    parts: list[EditReport | Report] = field(default_factory=list)
+    written: bool = False
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> str:
+        """The worst of failed, unproved, unchecked and proved over all parts, or unchanged where none did anything."""
+        found = {part.outcome for part in self.parts}
+        return next((outcome for outcome in _WORST if outcome in found), "unchanged")
+
+    @property
+    def proved(self) -> bool:
+        """Whether all that was done is proved."""
+        return self.outcome in ("proved", "unchanged")
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each rule fired, of those that did."""
+        found: Counter[str] = Counter()
+        for part in self.parts:
+            if isinstance(part, Report):
+                found.update(part.counts)
+        return {rule: count for rule, count in found.items() if count}
+
+    def locked(self) -> list[dict[str, Any]]:
+        """What of each part has to be the same the next time: counts of rules, and sentences of edits."""
+        return [
+            {"rules": part.counts}
+            if isinstance(part, Report)
+            else {"edits": [[done.edit.flag, list(done.said)] for done in part.edits]}
+            for part in self.parts
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON can hold it."""
+        return as_json(self, "source output outcome counts parts written seconds")
+
+    def __repr__(self) -> str:
+        return f"<RecipeReport {len(self.parts)} parts; {self.outcome}>"

@@ -1,0 +1,315 @@
+"""The driver of recipes: step after step over a model, the last one written where it is to be."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from surgeon.automation.recipes.recipe import Recipe, Rules
+from surgeon.automation.recipes.recipe_file import load_recipe
+from surgeon.automation.recipes.recipe_report import RecipeReport
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError, UsageError
+from surgeon.file.external_data import locations
+from surgeon.file.external_data.new_file import NAMED_AFTER
+from surgeon.file.io.atomic_file import write_text
+from surgeon.file.model import Model
+from surgeon.file.model_like import is_in_memory, label
+from surgeon.file.save import DataMode
+from surgeon.file.temporary_model import home_between, path_between
+from surgeon.pipeline.editing.driver import edit
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.reports.edit_report import EditReport
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.rewrite import rewrite_with
+from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings
+from surgeon.pipeline.rewriting.verification import complaint_of
+from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_output
+from surgeon.result_base import ModelAndReport
+from surgeon.rules.catalogue import flat, resolve_with_tails
+
+Part: TypeAlias = "list[Edit] | Rules"
+LOCK = ".lock"  # behind a recipe's name
+
+
+def run(
+    recipe: Recipe | str | os.PathLike[str],
+    source: Any,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    variables: Mapping[str, str | int | float] | None = None,
+    check: Literal["auto", "none"] = "auto",
+    require_proof: bool = False,
+    lock: bool = False,
+    expect_same: bool = False,
+    dry_run: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> tuple[Any, RecipeReport]:
+    """Run a recipe on a model: edits and rules in order, each proved, the result written once.
+
+    Args:
+        recipe: the recipe, or the path of its file.
+        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        output: the path to write, for a source that is a path.
+        variables: values for `${name}` in the recipe's file.
+        check: "auto" proves every site of rules and what edits claim, "none" nothing.
+        require_proof: treat what cannot be proved as failed.
+        lock: note in a file beside the recipe, its name with `.lock` behind it, what was done.
+        expect_same: write only if all is done as that file has it.
+        dry_run: say what would be done, write nothing.
+        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        force: overwrite a data file of other content.
+        options: seeds, sizes, tolerances and limits of the checks.
+
+    Returns:
+        The model in the kind it was given (a path: the path written), and a RecipeReport.
+
+    Raises:
+        UsageError: a step names what the model has not; the sentence names its line in the file.
+        CheckFailed: sites were rolled back; the rest is written.  Or an edit fails its check; nothing is.
+        ExpectationUnmet: `expect_same` is not met; nothing is written.
+        SurgeonError: whatever else a step refuses; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> recipe = surgeon.Recipe([surgeon.edits.Rename("input_ids", "tokens"), surgeon.Rules("gelu")])
+        >>> path, report = surgeon.run(recipe, "notebooks/models/tiny_distilbert.onnx", "out.onnx")
+        >>> report.outcome
+        'proved'
+    """
+    loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
+    if isinstance(recipe, Recipe) and variables:
+        raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
+    in_memory = is_in_memory(source)
+    require_output(in_memory, output, dry_run)
+    started = time.perf_counter()
+    report = RecipeReport(label(source), str(output or ""))
+    how = _How(loaded, check, require_proof, external_data, force, options_of(options), report)
+    how.locked = _read_lock(loaded) if expect_same else None
+    out = None if dry_run else output_of(output)
+    try:
+        with ExitStack() as stack:
+            made = how.go(source, out, stack, dry_run=dry_run)
+    finally:
+        report.seconds = time.perf_counter() - started
+    report.written = out is not None
+    failed = [complaint_of(part) for part in report.parts if isinstance(part, Report) and part.rolled_back]
+    if failed:
+        raise CheckFailed(failed[0], report, made)
+    if lock and not dry_run:
+        _write_lock(loaded, report)
+    return ModelAndReport((source if dry_run else made, report))
+
+
+def rule_settings(recipe: Recipe, step: Rules, **how: Any) -> RewriteSettings:
+    """The settings of a step of rules.  how: those that no recipe has, by the name of their field."""
+    return RewriteSettings(
+        target=recipe.target,
+        ep=recipe.ep,
+        choice=NodeFilter(step.only, step.skip),
+        inline=step.inline,
+        approximate=step.approximate,
+        upgrade=step.upgrade,
+        for_many=True,
+        **how,
+    )
+
+
+@dataclass
+class _How:
+    """One run of a recipe."""
+
+    recipe: Recipe
+    check: str
+    require_proof: bool
+    data: DataMode
+    force: bool
+    options: CheckOptions
+    report: RecipeReport
+    locked: Sequence[Any] | None = None
+
+    def go(self, source: Any, out: Path | None, stack: ExitStack, *, dry_run: bool) -> Any:
+        """Do part after part."""
+        parts = list(_parts(self.recipe))
+        if self.locked is not None and len(self.locked) != len(parts):
+            raise ExpectationUnmet(
+                f"The recipe has {len(parts)} parts, and {len(self.locked)} the last time; nothing was written.",
+                self.report,
+            )
+        between = None
+        if not is_in_memory(source):
+            between = stack.enter_context(_between(Path(os.fspath(source)), out))
+        for number, (step, part) in enumerate(parts):
+            is_last = number == len(parts) - 1
+            to = None if between is None else out if is_last else between.next()
+            with self._named(step, part), _named_after(None if is_last else out):
+                source = self._do(number, part, source, to, is_last=is_last, dry_run=dry_run and is_last)
+        return source
+
+    def _do(self, number: int, part: Part, source: Any, to: Path | None, *, is_last: bool, dry_run: bool) -> Any:
+        data: DataMode = self.data if is_last else "auto"
+        common: dict[str, Any] = {
+            "output": to,
+            "require_proof": self.require_proof,
+            "dry_run": dry_run or (to is None and not is_in_memory(source)),
+            "external_data": data,
+            "force": self.force,
+            "options": self.options,
+        }
+        if isinstance(part, Rules):
+            return self._rewrite(number, part, source, common)
+        if self.locked is not None:
+            _, tried = edit(source, part, check="none", dry_run=True, external_data=data)
+            self._require_same(number, [[done.edit.flag, list(done.said)] for done in tried.edits])
+        made, done = edit(source, part, check="none" if self.check == "none" else "auto", **common)
+        self.report.parts.append(done)
+        return made
+
+    def _rewrite(self, number: int, part: Rules, source: Any, common: dict[str, Any]) -> Any:
+        expect = dict(part.expect)
+        if self.locked is not None:
+            counts = self.locked[number].get("rules", {})
+            rules, tails = resolve_with_tails(part.rules, approximate=part.approximate)
+            names = [*tails, *(rule.name for rule in flat(rules))]
+            before = {name: counts.get(name, 0) for name in names}
+            changed = next((name for name, count in expect.items() if before.get(name, count) != count), None)
+            if changed is not None:
+                raise ExpectationUnmet(
+                    f"{changed} fired {before[changed]} times the last time, and the recipe expects {expect[changed]}; "
+                    "nothing was written.",
+                    self.report,
+                )
+            expect = before | expect
+        check = "none" if self.check == "none" else "sites"
+        settings = rule_settings(self.recipe, part, check=check, expect=expect, keep_going=True, **common)
+        made, done = rewrite_with(source, part.rules, settings)
+        self.report.parts.append(done)
+        return made
+
+    def _require_same(self, number: int, said: Sequence[Any]) -> None:
+        assert self.locked is not None
+        before = self.locked[number].get("edits", [])
+        for now, then in zip(said, before, strict=False):
+            if now != then:
+                told = ["; ".join(sentences) or "nothing" for _, sentences in (now, then)]
+                raise ExpectationUnmet(
+                    f"{now[0]} does otherwise than the last time ({told[0]}; it was: {told[1]}); nothing was written.",
+                    self.report,
+                )
+        if len(said) != len(before):
+            raise ExpectationUnmet("The recipe has other edits than the last time; nothing was written.", self.report)
+
+    @contextmanager
+    def _named(self, step: int, part: Part) -> Iterator[None]:
+        """Say in what is refused which step of the recipe it is of."""
+        try:
+            yield
+        except (CheckFailed, ExpectationUnmet) as error:
+            if isinstance(error.report, (Report, EditReport)):
+                self.report.parts.append(error.report)
+                error.report = self.report
+            raise
+        except SurgeonError as error:
+            steps = [] if isinstance(part, Rules) else part
+            step += next((place for place, one in enumerate(steps) if one is error.edit), 0)
+            error.args = (f"{self.recipe.at(step)}{error}",)
+            raise
+
+
+class _Between:
+    """The files between the steps of a recipe, which go in the end, with the data that only they have."""
+
+    def __init__(self, folder: Path, source: Path) -> None:
+        self._folder, self._source = folder, source
+        self._made: list[Path] = []
+
+    def next(self) -> Path:
+        """A path for the next one."""
+        self._made.append(path_between(self._folder, self._source))
+        return self._made[-1]
+
+    def clear(self, keep: Sequence[Path]) -> None:
+        """Take them away, and the data files that no model of `keep` has."""
+        made = [path for path in self._made if path.exists()]
+        kept = {file for path in keep if path.exists() for file in _data_of(path)}
+        own = {file for path in made for file in _data_of(path)} - kept
+        for path in (*made, *own):
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _between(source: Path, out: Path | None) -> Iterator[_Between]:
+    """Where files between steps lie: beside the source, whose data files they share, or in a folder of their own."""
+    with home_between(source, out) as (folder, _):
+        found = _Between(folder, source)
+        try:
+            yield found
+        finally:
+            found.clear([path for path in (source, out) if path is not None])
+
+
+def _data_of(path: Path) -> set[Path]:
+    with Model.open(path) as model:
+        return {Path(os.path.realpath(file)) for file in locations.files(path.parent, model.external_tensors).values()}
+
+
+@contextmanager
+def _named_after(out: Path | None) -> Iterator[None]:
+    """Name the new data of a model after what it is to be in the end."""
+    token = NAMED_AFTER.set(out)
+    try:
+        yield
+    finally:
+        NAMED_AFTER.reset(token)
+
+
+def _parts(recipe: Recipe) -> Iterator[tuple[int, Part]]:
+    """Edits that follow each other as one part, and each step of rules, with the number of the step that begins it."""
+    edits: list[Edit] = []
+    begins = 0
+    for number, step in enumerate(recipe.steps):
+        if isinstance(step, Rules):
+            if edits:
+                yield begins, edits
+            yield number, step
+            edits = []
+        else:
+            begins = begins if edits else number
+            edits.append(step)
+    if edits:
+        yield begins, edits
+
+
+def lock_of(recipe: Recipe) -> Path:
+    """Where it is noted what a recipe did.  Raises UsageError for one that is of no file."""
+    if recipe.path is None:
+        raise UsageError("Only a recipe that is a file has a lock beside it; save it and load it first.")
+    return recipe.path.with_name(recipe.path.name + LOCK)
+
+
+def _read_lock(recipe: Recipe) -> Sequence[Any]:
+    path = lock_of(recipe)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["parts"]
+    except FileNotFoundError:
+        raise UsageError(f"There is no {path}: run the recipe once with --lock to say what it does.") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(part, dict) for part in found):
+        raise ModelFileError(f"{path} is no lock of a recipe: run the recipe once with --lock to write it anew.")
+    return found
+
+
+def _write_lock(recipe: Recipe, report: RecipeReport) -> None:
+    path = lock_of(recipe)
+    text = json.dumps({"parts": report.locked()}, indent=1, ensure_ascii=False) + "\n"
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise ModelFileError(f"The lock {path} cannot be written: {error.strerror}.") from None

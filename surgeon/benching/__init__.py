@@ -1,1 +1,0 @@
-"""Latency of models held against each other: paired runs, interleaved in one process."""

@@ -1,0 +1,1 @@
+"""The commands, one per file, each imported when it is called."""

@@ -1,0 +1,105 @@
+"""The command `surgeon bench`: how long models take, held against each other."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.cli.options import CHECK_FAILED, Pair, reading, run_time, runtime_option
+from surgeon.cli.report_file import report_option, require_report_path, tell_found
+from surgeon.display.terminal.console import console_for
+from surgeon.number_text import milliseconds_text, short_names
+from surgeon.runtime.timing.bench import LOADS, PRECISION, ROUNDS, SECONDS
+from surgeon.runtime.timing.latency import FASTER, SLOWER
+
+if TYPE_CHECKING:
+    from surgeon.runtime.timing.latency import Bench
+
+STYLES = {FASTER: "bold green", SLOWER: "bold red"}
+
+
+@click.command(short_help="Measure how long models take, held against each other.")
+@click.argument("source", metavar="IN")
+@click.argument("others", metavar="OUT...", nargs=-1, required=True)
+@click.option("--inputs", metavar="FILE", help="Your inputs: an .npz file with an array for each input.")
+@click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension of inputs; repeatable.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs made, and of the order.")
+@click.option("--threads", type=int, default=0, help="Threads for one operator.  [default: one on each physical core]")
+@click.option("--ep", metavar="NAME", default="cpu", show_default=True, help="The execution provider that runs them.")
+@runtime_option("them")
+@click.option("--rounds", type=int, default=ROUNDS, show_default=True, help="Rounds at least.")
+@click.option("--seconds", type=float, default=SECONDS, show_default=True, help="Time for the rounds beyond these.")
+@click.option(
+    "--precision",
+    type=float,
+    default=PRECISION,
+    show_default=True,
+    help="Stop earlier once every ratio is known so well: half the width of its interval, by the ratio.",
+)
+@click.option("--loads", type=int, default=LOADS, show_default=True, help="How often the models are loaded anew.")
+@click.option(
+    "--cpu-time",
+    is_flag=True,
+    help="Measure the processor time of one thread, which hardly depends on what else the machine does.",
+)
+@click.option("--expect-not-slower", is_flag=True, help="End with exit code 1 where a model is slower than IN.")
+@click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime; repeatable.")
+@run_time
+@report_option("the result")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@reading
+def bench(
+    source: str,
+    others: Sequence[str],
+    inputs: str | None,
+    dims: Sequence[tuple[str, int]],
+    expect_not_slower: bool,
+    report_path: str | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Run IN and OUT in turn under ONNX Runtime, its own optimisations on for both, and compare their latency.
+
+    Every model runs once in each round, in a new order each time, so that what else the machine does falls on all
+    alike.  The ratio is the median over the rounds of OUT's time by IN's, with its 95 % interval: that of the sign
+    test, made wide enough for each single load.  Whether they answer the same is for surgeon compare.
+    Example: surgeon bench in.onnx out.onnx --dim batch=1
+    """
+    from surgeon.runtime.timing.bench import bench as run
+
+    require_report_path(report_path, source, *others)
+    found = run(source, *others, inputs=() if inputs is None else inputs, dims=dict(dims), **settings)
+    tell_found(found, lambda: print_bench(found, sys.stdout), report_path, as_json)
+    if expect_not_slower and any(ratio.verdict == SLOWER for ratio in found.ratios):
+        click.get_current_context().exit(CHECK_FAILED)
+
+
+def print_bench(found: "Bench", stream: TextIO) -> None:
+    """Print the latency of each model, its ratio to the first with the verdict, and on what this was measured."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from surgeon.display.content.bench import SHARES, bench_lines, share_title
+
+    console = console_for(stream)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("ms", overflow="fold")
+    for title in (*map(share_title, SHARES), "ratio", "95 % interval"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    told = [
+        (
+            f"{ratio.ratio:.3f}",
+            f"{ratio.low:.3f} to {ratio.high:.3f}",
+            Text(ratio.verdict, STYLES.get(ratio.verdict, "")),
+        )
+        for ratio in found.ratios
+    ]
+    names = short_names([latency.name for latency in found.models])
+    for name, latency, ratio in zip(names, found.models, [(), *told], strict=True):
+        table.add_row(name, *(milliseconds_text(latency.percentile(share)) for share in SHARES), *ratio)
+    console.print(table)
+    console.print()
+    for title, words in bench_lines(found):
+        console.print(Text.assemble((f"{title:<9}", "bold"), words), soft_wrap=True)

@@ -1,0 +1,40 @@
+"""The command `surgeon capture`: a selection of a model as a rule."""
+
+from pathlib import Path
+
+import click
+
+from surgeon.cli.options import reading
+from surgeon.errors import UsageError
+from surgeon.printed_commands import command
+from surgeon.text import counted
+
+
+@click.command(short_help="Write a rule from what lies between two cuts of a model.")
+@click.argument("source", metavar="MODEL")
+@click.option("--from", "froms", metavar="NAMES", help="Tensors to begin with, with commas; else the model's inputs.")
+@click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
+@click.option("--name", required=True, help="Of the rule.")
+@click.option("--output", "-o", metavar="FILE", help="Where to write; nothing is overwritten.  [default: NAME.py]")
+@reading
+def capture(source: str, froms: str | None, tos: str | None, name: str, output: str | None) -> None:
+    """Write a rule file whose pattern is what lies between two cuts of MODEL, and a replacement to fill in.
+
+    Numbers are fixed, weights and sizes are free, and so is what differs in other sites of the same structure.
+    Example: surgeon capture in.onnx --from /layer.1/in --to /layer.1/out --name block
+    """
+    from surgeon.authoring.capture import capture as run
+    from surgeon.pipeline.editing.edit import names
+
+    if not froms and not tos:
+        raise UsageError("Say where to cut, with --from, --to, or both.")
+    cuts = [names(text, "NAME,...") if text else () for text in (froms, tos)]
+    found = run(source, cuts[0], cuts[1], name)
+    path = Path(output or f"{name}.py")
+    found.save(path)
+    click.echo(f"{path}: it matches {counted(found.sites, 'site')}; {found.compared} others were compared")
+    rules = f"./{path}" if path == Path(path.name) else path  # a name alone would be one of an installed rule
+    for one in found.looser:
+        if one.sites > found.sites:
+            click.echo(f"with {one.what} free it would match {one.sites:,}")
+    click.echo(f"Fill in what is to be written, then: {command('rewrite', source, 'OUT', '--rules', rules)}")

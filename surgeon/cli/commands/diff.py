@@ -1,0 +1,64 @@
+"""The command `surgeon diff`: how two models differ."""
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from surgeon.cli.options import CHECK_FAILED, reading
+from surgeon.cli.report_file import report_option, require_report_path, tell_found
+from surgeon.display.terminal.console import console_for, titled
+from surgeon.display.terminal.sanitise import clean
+from surgeon.number_text import seconds_text
+
+if TYPE_CHECKING:
+    from surgeon.display.diff.model_diff import ModelDiff
+
+MOST = 40  # changes that are printed
+
+
+@click.command(short_help="Say how two models differ, node by node.")
+@click.argument("source", metavar="FIRST")
+@click.argument("second", metavar="SECOND")
+@report_option("what differs")
+@click.option("--json", "as_json", is_flag=True, help="Print what differs as JSON.")
+@reading
+def diff(source: str, second: str, report_path: str | None, as_json: bool) -> None:
+    """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
+
+    Nodes are matched by what they are and what is around them, not by their names; what differs alike in many sites is
+    told once.  Nothing is run: whether both compute the same is for surgeon compare.  What models tell of themselves
+    (metadata, doc strings, producer, IR version) comes last and is no difference; what they state of the shapes of
+    inner tensors is not looked at.  Exit codes: 0 no difference but names and what is told, 1 a difference, 2 bad
+    input.  Example: surgeon diff before.onnx after.onnx
+    """
+    from surgeon.display.diff.diff_models import diff as run
+
+    require_report_path(report_path, source, second)
+    found = run(source, second)
+    tell_found(found, lambda: print_diff(found, sys.stdout), report_path, as_json)
+    if found.differs:
+        click.get_current_context().exit(CHECK_FAILED)
+
+
+def print_diff(found: "ModelDiff", stream: TextIO) -> None:
+    """Print what differs, a line each, and how much is the same."""
+    from surgeon.display.content.diff import change_words, nothing_words, same_words
+    from surgeon.text import and_more
+
+    line = titled(console_for(stream), 11)
+    line("same", same_words(found))
+    last = ""
+    for change in found.changes[:MOST]:
+        line("" if change.kind == last else change.kind, clean(change_words(change)))
+        last = change.kind
+    more = and_more(len(found.changes) - MOST, "changes").lstrip()
+    if more:
+        line("", f"{more} (--json has all)")
+    if not found.differs:
+        line("differs", nothing_words(found))
+    for place, told in enumerate(found.told[:MOST]):
+        line("" if place else "told", clean(told))
+    if more := and_more(len(found.told) - MOST).lstrip():
+        line("", f"{more} (--json has all)")
+    line("time", seconds_text(found.seconds))

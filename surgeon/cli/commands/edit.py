@@ -1,0 +1,182 @@
+"""The command `surgeon edit`: changes of a whole model, in the order in which they are typed."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.cli.options import reading, writing
+from surgeon.cli.report_file import report_option, tell
+from surgeon.display.terminal.console import LOUD, console_for, titled
+from surgeon.display.terminal.sanitise import clean
+from surgeon.errors import UsageError
+from surgeon.number_text import seconds_text
+
+if TYPE_CHECKING:
+    from surgeon.pipeline.editing.edit import Edit
+    from surgeon.pipeline.reports.edit_report import EditReport
+    from surgeon.proof.check_options import CheckOptions
+
+_META = "surgeon.edits"  # in a context's meta: the edits that were typed
+
+
+@cache
+def _options() -> tuple[click.Option, ...]:
+    """An option for each edit that there is."""
+    from surgeon.edits.catalogue import all_edits
+
+    return tuple(
+        click.Option(
+            [f"--{flag}", f"edit_{flag.replace('-', '_')}"],
+            metavar=kind.metavar or None,
+            is_flag=not kind.metavar,
+            multiple=bool(kind.metavar),
+            expose_value=False,
+            help=(kind.__doc__ or "").strip().partition("\n")[0],
+        )
+        for flag, kind in sorted(all_edits().items())
+    )
+
+
+class EditCommand(click.Command):
+    """A command that takes edits; which there are is looked up when it is run or asked for help."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options of all edits, and the others behind them."""
+        own = super().get_params(ctx)
+        return [
+            *(item for item in own if isinstance(item, click.Argument)),
+            *_options(),
+            *(item for item in own if not isinstance(item, click.Argument)),
+        ]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the edits in the order in which they were typed, which click's own values do not have."""
+        typed, _, order = self.make_parser(ctx).parse_args(list(args))
+        left = {name: list(values) if isinstance(values, list) else [values] for name, values in typed.items()}
+        ctx.meta[_META] = [(item, left[item.name].pop(0)) for item in order if item in _options() and item.name in left]
+        return super().parse_args(ctx, args)
+
+
+def asked(ctx: click.Context) -> "list[Edit]":
+    """The edits that were typed, in order.  Raises UsageError for one not of its form, or where there is none."""
+    from surgeon.edits.catalogue import all_edits
+
+    kinds = all_edits()
+    typed = [(item.opts[0].removeprefix("--"), text) for item, text in ctx.meta[_META]]
+    found = [kinds[flag].parse("" if text is True else text) for flag, text in typed]
+    if not found:
+        raise UsageError("Nothing is asked for; name an edit, as in --rename images=pixels; --help has all.")
+    return found
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of every command that edits a whole model."""
+    listed = "Print what is listed otherwise: inputs, outputs, nodes, weights, notes."
+    options = (
+        click.option("--diff", is_flag=True, help=listed),
+        click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing."),
+        report_option("the report"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def only(source: str, side: str, instead: str = "") -> str:
+    """The name of the one input or output of a model.  Raises UsageError where it has several, or none.
+
+    instead: the command that takes several, where no option says which is meant.
+    """
+    from surgeon.file.model import Model
+    from surgeon.pipeline.editing.draft import ModelDraft
+
+    with Model.open(source) as model:
+        draft = ModelDraft(model)
+        names = [value.name for value in (draft.inputs if side == "input" else draft.graph.output)]
+    if len(names) != 1:
+        told = f"it has {', '.join(names)}" if names else "it has none"
+        how = f"use surgeon {instead}" if instead else f"with --{side}"
+        raise UsageError(f"Say which {side} of {source} is meant, {how}; {told}.")
+    return names[0]
+
+
+@click.command(cls=EditCommand, short_help="Change a whole model: names, sizes, inputs and outputs.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@common
+@writing("auto", "model", "none", dim="--check-dim", layers=False)
+@reading
+def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
+    """Change IN as the edits say, in the order in which they stand, hold the result against IN, and write OUT.
+
+    What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
+    Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
+    """
+    run_edits(asked(click.get_current_context()), source, output, options=options, **settings)
+
+
+def run_asked(
+    asked: "Callable[[click.Context], list[Edit]]", own: Sequence[str], source: str, output: str, **settings: Any
+) -> None:
+    """Run what a command was asked for.  own: its options that say so, which are no settings of a run."""
+    left = {name: value for name, value in settings.items() if name not in own}
+    run_edits(asked(click.get_current_context()), source, output, **left)
+
+
+def run_edits(
+    edits: "Sequence[Edit]",
+    source: str,
+    output: str,
+    *,
+    report_path: str | None,
+    quiet: bool,
+    diff: bool,
+    **settings: Any,
+) -> None:
+    """Run edits for a command, and tell what they did.  Raises as `surgeon.edit`."""
+    from surgeon.pipeline.editing.driver import edit as run
+
+    tell_edit(
+        lambda: run(source, edits, output=output, **settings),
+        lambda report: print_edits(report, sys.stdout, diff),
+        (source, output),
+        report_path,
+        quiet,
+    )
+
+
+def tell_edit(
+    run: Callable[[], tuple[Any, Any]],
+    show: Callable[[Any], None],
+    files: Sequence[str],
+    report_path: str | None,
+    quiet: bool,
+) -> None:
+    """Run a change of a whole model as `tell` does, and say on stderr what a quiet run must not hide."""
+    report = tell(lambda _: run(), show, files, report_path, quiet)
+    check = getattr(report, "check", report)  # a conversion says itself what came of it
+    if quiet and report.outcome == "unproved" and check is not None:
+        click.echo(clean(f"UNPROVED: {check.reason}"), err=True)
+
+
+def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
+    """Print what is listed otherwise where that was asked for, what edits did, the outcome, and what was written."""
+    from surgeon.display.content.edit import changed_lines, done_words, outcome_words
+
+    if diff:
+        colours = {"-": "red", "+": "green"}
+        told = (click.style(clean(line), fg=colours[line[0]]) for line in changed_lines(report))
+        click.echo("\n".join(told), file=stream)
+    console = console_for(stream)
+    line = titled(console)
+
+    for done in report.edits:
+        for place, sentence in enumerate(done_words(done)):
+            line("" if place else done.edit.flag, f" {clean(sentence)}")
+    line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
+    line("nodes", f"{report.nodes[0]:,} -> {report.nodes[1]:,}")
+    line("time", seconds_text(report.seconds))
+    line("written", report.output if report.written else "nothing")

@@ -1,0 +1,69 @@
+"""`surgeon explain`: why rules do not fire where they nearly could, as people and as programs read it."""
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+import click
+
+from surgeon.cli.options import reading
+from surgeon.cli.param_types import TargetName
+from surgeon.cli.report_file import report_option, require_report_path, tell_found
+from surgeon.diagnostics.explanation import TOP, Explanation, explanations
+from surgeon.display.content.explanation import explained
+from surgeon.display.terminal.console import console_for
+
+
+@click.command(short_help="Say why rules do not fire.")
+@click.argument("source", metavar="MODEL")
+@click.option("--rules", "-r", "names", multiple=True, required=True, metavar="NAMES", help="As for surgeon rewrite.")
+@click.option(
+    "--node", metavar="NAME", help="Say what stands against each pattern at the node that has or makes this name."
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Different misses to tell of each rule."
+)
+@click.option(
+    "--target", type=TargetName(), default="ort", show_default=True, help="As for surgeon rewrite."
+)
+@click.option("--ep", metavar="NAME", help="As for surgeon rewrite.")
+@click.option("--verbose", "-v", is_flag=True, help="Tell of every rule of a group, not of the nearest alone.")
+@report_option("the misses")
+@click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")
+@reading
+def explain(
+    source: str,
+    names: Sequence[str],
+    node: str | None,
+    top: int,
+    target: str,
+    ep: str | None,
+    verbose: bool,
+    report_path: str | None,
+    as_json: bool,
+) -> None:
+    """Say where rules nearly fire in MODEL, nearest misses first, what stands against it, and what would mend it.
+
+    Several rules are run together first, in memory: told is what they leave.  Nothing is written.
+
+    Example: surgeon explain in.onnx --rules gelu
+    """
+    require_report_path(report_path, source)
+    found = explanations(source, names, target=target, ep=ep, node=node, top=top)
+    data = {"rules": [item.to_dict() for item in found]}
+    tell_found(found, lambda: print_explanations(found, sys.stdout, node, verbose=verbose), report_path, as_json, data)
+
+
+def print_explanations(
+    found: Sequence[Explanation], stream: TextIO, node: str | None = None, *, verbose: bool = False
+) -> None:
+    """Print what stands against each rule.  node: the name that was asked for.  verbose: of each rule of a group."""
+    from rich.text import Text
+
+    console = console_for(stream)
+    for place, (title, *lines) in enumerate(explained(found, node, verbose=verbose)):
+        if place:
+            console.print()
+        console.print(Text(title, style="bold"), soft_wrap=True)
+        for line in lines:
+            console.print(Text(line, style="green" if line.lstrip().startswith("change: ") else ""), soft_wrap=True)

@@ -1,0 +1,41 @@
+"""The command `surgeon extract`: a part of a model by itself."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.cli.commands.edit import common, run_asked
+from surgeon.cli.options import reading, writing
+from surgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from surgeon.pipeline.editing.edit import Edit
+
+SETTINGS = ("froms", "tos")
+
+
+@click.command(short_help="Cut a part out of a model, between tensors.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option("--from", "froms", metavar="NAMES", help="Tensors to begin with, with commas; else the model's inputs.")
+@click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
+@common
+@writing("model", "auto", "none", layers=False)
+@reading
+def extract(source: str, output: str, **settings: Any) -> None:
+    """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
+
+    The result is held against the inner tensors of IN under ONNX Runtime.
+    Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
+    """
+    run_asked(asked, SETTINGS, source, output, **settings)
+
+
+def asked(ctx: click.Context) -> "list[Edit]":
+    """The edit that was typed.  Raises UsageError where it says no cut."""
+    from surgeon.edits.extract import Extract
+
+    froms, tos = ctx.params["froms"], ctx.params["tos"]
+    if not froms and not tos:
+        raise UsageError("Say where to cut, with --from, --to, or both.")
+    return [Extract.parse(f"{froms or ''}={tos or ''}")]

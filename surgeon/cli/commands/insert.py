@@ -1,0 +1,50 @@
+"""The command `surgeon insert`: one node in the place of what lies between two cuts."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.cli.commands.edit import common, run_asked
+from surgeon.cli.options import reading, writing
+
+if TYPE_CHECKING:
+    from surgeon.pipeline.editing.edit import Edit
+
+SETTINGS = ("froms", "tos", "op", "attributes", "name")
+
+
+@click.command(short_help="Put one node in the place of all between two cuts.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option("--between", "froms", metavar="NAMES", required=True, help="Tensors that the node reads, with commas.")
+@click.option("--and", "tos", metavar="NAMES", required=True, help="Tensors that it makes, with commas.")
+@click.option("--op", metavar="DOMAIN::NAME", required=True, help="What the node is.")
+@click.option(
+    "--attr",
+    "attributes",
+    multiple=True,
+    metavar="NAME[:TYPE]=VALUE",
+    help="An attribute: alpha=0.5, sizes=[1,2], mode=linear, label:string=3; repeatable.",
+)
+@click.option("--name", default="", help="The name of the node.")
+@common
+@writing("auto", "none", layers=False)
+@reading
+def insert(source: str, output: str, **settings: Any) -> None:
+    """Write to OUT the model IN with one node in the place of all that lies between two cuts.
+
+    It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
+    Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
+    """
+    run_asked(asked, SETTINGS, source, output, **settings)
+
+
+def asked(ctx: click.Context) -> "list[Edit]":
+    """The edit that was typed."""
+    from surgeon.edits.attribute_text import typed
+    from surgeon.edits.insert import Insert
+    from surgeon.pipeline.editing.edit import names
+
+    given = ctx.params
+    reads, makes = (names(given[side], "NAME,...") for side in ("froms", "tos"))
+    return [Insert(reads, makes, given["op"], dict(typed(item) for item in given["attributes"]), given["name"])]

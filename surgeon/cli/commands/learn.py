@@ -1,0 +1,127 @@
+"""`surgeon learn`: what exporters write for an operation, as a pattern file to paste and review."""
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.errors import UsageError
+from surgeon.versions import install_command
+
+if TYPE_CHECKING:
+    from surgeon.authoring.learning.learn import Lesson
+
+
+@click.command(short_help="Learn a pattern from a torch module, or from models.")
+@click.argument("sources", metavar="NAME | MODEL MODEL...", nargs=-1, required=True)
+@click.option("--shape", "shapes", multiple=True, metavar="2,3", help="Of an input; once for each.  [default: 2,3]")
+@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="Of the inputs, or one for each.")
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of the class or function.")
+@click.option("--vary", "vary", multiple=True, metavar="NAME=VALUE", help="Another value, for a hole in its place.")
+@click.option(
+    "--exporter", "exporters", multiple=True, type=click.Choice(["dynamo", "torchscript"]), help="[default: both]"
+)
+@click.option("--opset", "opsets", multiple=True, type=int, metavar="N", help="Repeatable.  [default: 14, 17, 18, ...]")
+@click.option("--free-sizes", is_flag=True, help="Export also with free sizes, as models with dynamic axes are.")
+@click.option("--title", help="What to call the operation.")
+def learn(
+    sources: Sequence[str],
+    shapes: Sequence[str],
+    dtypes: Sequence[str],
+    arguments: Sequence[str],
+    vary: Sequence[str],
+    exporters: Sequence[str],
+    opsets: Sequence[int],
+    free_sizes: bool,
+    title: str | None,
+) -> None:
+    """Print what exporters write for a torch module, class, factory or function as a pattern file.
+
+    It is exported several times, with other sizes, weights and hyper-parameters: what differs is a parameter of the
+    pattern, what stays is a literal.  Instead of a name, give two or more exports of one operation.
+
+    Example: surgeon learn torch.nn:GELU --shape 2,3 --arg approximate=tanh
+    """
+    if any(source.endswith(".onnx") for source in sources):
+        if shapes or dtypes or arguments or vary or exporters or opsets or free_sizes:
+            raise UsageError("Models are exported already; leave out the options that say how to export.")
+        lesson = _from_models(sources, title)
+    elif len(sources) > 1:
+        raise UsageError(f"Learn from one module at a time, or from models; {', '.join(sources)} are neither.")
+    else:
+        lesson = _from_torch(
+            sources[0],
+            [_shape(text) for text in shapes or ("2,3",)],
+            dtypes or ("float32",),
+            arguments=dict(map(_pair, arguments)),
+            vary=dict(map(_pair, vary)) or None,
+            exporters=exporters or None,
+            opsets=opsets or None,
+            free_sizes=free_sizes,
+            title=title,
+        )
+    from surgeon.authoring.learning.known_rules import remark
+
+    remark(lesson)
+    click.echo(lesson.text(), nl=False)
+
+
+def _from_models(paths: Sequence[str], title: str | None) -> "Lesson":
+
+    from surgeon.authoring.learning import learn as lessons
+    from surgeon.authoring.learning.terms import Example
+    from surgeon.file.model import Model
+
+    if len(paths) < 2:
+        raise UsageError("One model alone does not say what may differ; give a second export with other sizes.")
+    examples = []
+    for path in paths:
+        with Model.open(path) as model:
+            proto = model.whole()
+        examples.append(Example(proto, Path(path).name, [value.name for value in proto.graph.input]))
+    return lessons.learn([examples], title or Path(paths[0]).stem)
+
+
+def _from_torch(name: str, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], **settings: Any) -> "Lesson":
+    try:
+        import torch
+    except ModuleNotFoundError:
+        how = install_command("torch")
+        raise UsageError(f"Learning from a module needs torch; install it with {how}.") from None
+    from surgeon.torch.pattern_learning.module_patterns import learn as run
+
+    if len(dtypes) not in (1, len(shapes)):
+        raise UsageError(f"{len(dtypes)} dtypes do not fit {len(shapes)} shapes; give one for all, or one for each.")
+    inputs = []
+    for place, shape in enumerate(shapes):
+        dtype = getattr(torch, dtypes[place if len(dtypes) > 1 else 0], None)
+        if not isinstance(dtype, torch.dtype):
+            raise UsageError(
+                f"torch has no dtype {dtypes[min(place, len(dtypes) - 1)]!r}; write float32 or int64, say."
+            )
+        floats = dtype.is_floating_point or dtype.is_complex
+        inputs.append(torch.rand(shape).to(dtype) if floats else torch.randint(0, 2, shape).to(dtype))
+    return run(name, *inputs, **settings)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        parts = text.replace("x", ",").split(",") if text.strip() else []
+        shape = tuple(map(int, parts[:-1] if parts and not parts[-1].strip() else parts))  # (2,) as Python has it
+    except ValueError:
+        shape = (-1,)
+    if any(size < 1 for size in shape):
+        raise UsageError(f"{text!r} is no shape; write sizes with commas, as in 2,3.")
+    return shape
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"{text!r} is not of the form NAME=VALUE.")
+    try:
+        return name.strip(), ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name.strip(), value

@@ -1,0 +1,60 @@
+"""The command `surgeon merge`: two models made one."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from surgeon.cli.commands.edit import common, print_edits, tell_edit
+from surgeon.cli.options import reading, writing
+from surgeon.errors import UsageError
+
+
+@click.command(short_help="Make two models one.")
+@click.argument("source", metavar="A")
+@click.argument("second", metavar="B")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--connect",
+    multiple=True,
+    metavar="OUTPUT=INPUT,...",
+    help="An output of A that feeds an input of B, or an input that both are to have; repeatable.  [default: outputs "
+    "and inputs of one name]",
+)
+@click.option("--prefix", metavar="A,B", help="What to put in front of all names of A and of B; either may be empty.")
+@common
+@writing("model", "none", layers=False)
+@reading
+def merge(source: str, second: str, output: str, connect: Sequence[str], prefix: str | None, **settings: Any) -> None:
+    """Write to OUT one model that computes what A does, and B with what A gives.
+
+    It is held against A and B, run one after the other under ONNX Runtime.
+    Example: surgeon merge detector.onnx classifier.onnx both.onnx --connect boxes=images --prefix d_,c_
+    """
+    from surgeon.pipeline.editing.edit import names, pair
+
+    pairs: dict[str, list[str]] = {}
+    for text in connect:
+        for part in names(text, "OUTPUT=INPUT,..."):
+            end, start = pair(part, "OUTPUT=INPUT,...")
+            pairs.setdefault(end, []).append(start)
+    sides = (prefix or ",").split(",")
+    if len(sides) != 2:
+        raise UsageError(f"{prefix!r} is not of the form A,B: two prefixes, either of which may be empty.")
+    run_merge(source, second, output, connect=pairs or None, prefix=(sides[0], sides[1]), **settings)
+
+
+def run_merge(
+    source: str, second: str, output: str, *, report_path: str | None, quiet: bool, diff: bool, **settings: Any
+) -> None:
+    """Merge two models for a command, and tell what came of it.  Raises as `surgeon.merge`."""
+    from surgeon.edits.merge_split.merge import merge as run
+
+    tell_edit(
+        lambda: run(source, second, output=output, **settings),
+        lambda report: print_edits(report, sys.stdout, diff),
+        (source, second, output),
+        report_path,
+        quiet,
+    )

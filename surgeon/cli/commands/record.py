@@ -1,0 +1,90 @@
+"""The command `surgeon record`: a command line as steps of a recipe."""
+
+import importlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.errors import UsageError
+from surgeon.text import counted, nearest
+
+if TYPE_CHECKING:
+    from surgeon.automation.recipes.recipe import Step
+
+RECORDED = ("append", "edit", "extract", "insert", "prepend", "rewrite")
+
+
+@click.command(
+    short_help="Write a command line as a recipe.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("recipe", metavar="RECIPE")
+@click.argument("command", type=click.Choice(RECORDED))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="IN OUT [OPTIONS]...")
+@click.pass_context
+def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, ...]) -> None:
+    """Write to RECIPE what a command line asks for, behind the steps that it has.  Nothing is run, no model is read.
+
+    Example: surgeon record deploy.toml rewrite in.onnx out.onnx --rules ort --upgrade auto
+    """
+    from surgeon.automation.recipes.recipe import Recipe, step_text, write_recipe
+    from surgeon.automation.recipes.recipe_file import load_recipe
+
+    group = ctx.find_root().command
+    found = group.get_command(ctx, command) if isinstance(group, click.Group) else None
+    assert found is not None
+    inner = found.make_context(command, list(arguments), parent=ctx.parent)
+    steps, head = _steps(command, inner)
+    path = Path(recipe)
+    if path.exists():
+        before = load_recipe(path)
+        if (before.target, before.ep) != (head["target"], head["ep"]) and command == "rewrite":
+            raise UsageError(
+                f"{recipe} is for the target {before.target}; record another target in a recipe of its own."
+            )
+        text = path.read_text(encoding="utf-8").rstrip() + "\n" + "".join(map(step_text, steps))
+    else:
+        text = Recipe(steps, **head).text()
+    write_recipe(path, text)
+    click.echo(f"{recipe}: {counted(len(steps), 'step')} more")
+
+
+def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
+    """Raise RuleError or UsageError for names that lead to no rule; files and modules are not read here."""
+    from surgeon.rules.catalogue import flat, resolve_with_tails
+
+    given = [name.strip() for item in names for name in item.split(",")]
+    plain = [name for name in given if not set(name) & set("./\\")]
+    found, tails = resolve_with_tails(plain) if any(not name.startswith("-") for name in plain) else ({}, [])
+    known = [*found, *tails, *(rule.name for rule in flat(found))]
+    strange = next((name for name in expected if name not in known), None) if plain == given else None
+    if strange is not None:
+        raise UsageError(f"A number of sites is expected of {strange!r}, which is not run; {nearest(strange, known)}")
+
+
+def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":
+    """The steps that a parsed command line asks for, and the target that it names."""
+    from surgeon.automation.recipes.recipe import Rules
+    from surgeon.pipeline.rewriting.rewrite_settings import require_target
+
+    head: dict[str, Any] = {"target": "ort", "ep": None}
+    given = ctx.params
+    if command != "rewrite":
+        return list(importlib.import_module(f"surgeon.cli.commands.{command}").asked(ctx)), head
+    if not given["names"] or given["plugins"]:
+        raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
+    require_target(given["target"], given["ep"])
+    _require_rules(given["names"], dict(given["expect"]))
+    head = {"target": given["target"], "ep": given["ep"]}
+    rules = Rules(
+        ",".join(given["names"]),
+        tuple(name for item in given["inline"] for name in item.split(",") if name),
+        tuple(given["only"]),
+        tuple(given["skip"]),
+        given["approximate"],
+        given["upgrade"],
+        dict(given["expect"]),
+    )
+    return [rules], head

@@ -1,0 +1,110 @@
+"""The commands `surgeon run` and `surgeon record`: recipes, and how they come to be."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.cli.fleet_options import fleet_options, run_fleet
+from surgeon.cli.options import writing
+from surgeon.cli.report_file import report_option, tell
+from surgeon.display.terminal.console import LOUD, console_for, titled
+from surgeon.display.terminal.sanitise import clean
+from surgeon.number_text import seconds_text
+
+if TYPE_CHECKING:
+    from surgeon.automation.recipes.recipe_report import RecipeReport
+    from surgeon.proof.check_options import CheckOptions
+
+
+class Variable(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """NAME=VALUE; a value that is a number is one."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """Return the name and the value."""
+        if isinstance(value, tuple):
+            return value
+        name, sign, text = str(value).partition("=")
+        if not sign or not name.strip():
+            self.fail(f"{value!r} is not of the form NAME=VALUE", param, ctx)
+        for kind in (int, float):
+            try:
+                return name.strip(), kind(text)
+            except ValueError:
+                continue
+        return name.strip(), text
+
+
+@click.command(short_help="Run a recipe: edits and rules in order.")
+@click.argument("recipe", metavar="RECIPE")
+@click.argument("source", metavar="IN", required=False)
+@click.argument("output", metavar="OUT", required=False)
+@click.option("--set", "variables", type=Variable(), multiple=True, help="A variable of the recipe; repeatable.")
+@click.option("--lock", is_flag=True, help="Note beside the recipe what was done.")
+@click.option("--expect-same", is_flag=True, help="Write only if all is done as noted with --lock, else exit 3.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
+@report_option("the report")
+@fleet_options
+@writing("auto", "none", layers=False)
+def run(
+    recipe: str,
+    source: str,
+    output: str,
+    variables: Sequence[tuple[str, Any]],
+    report_path: str | None,
+    quiet: bool,
+    options: "CheckOptions",
+    fleet: dict[str, Any] | None,
+    **settings: Any,
+) -> None:
+    """Do to IN what RECIPE says, step by step, each proved, and write OUT once.
+
+    A recipe is a TOML file; `surgeon record` writes one from a command line.
+    Example: surgeon run deploy.toml in.onnx out.onnx --set batch=4 --expect-same
+
+    With --over, the same is done to many models, each in a process of its own; the exit code is 1 where one is wrong.
+    Example: surgeon run deploy.toml --over 'zoo/**/*.onnx' --to fused --jobs 4 --resume
+    """
+    if fleet is not None:
+        settings |= {"variables": dict(variables), "options": options}
+        run_fleet(recipe, fleet, settings, report_path=report_path, quiet=quiet)
+        return
+    from surgeon.automation.recipes.run_recipe import run as go
+
+    tell(
+        lambda _: go(recipe, source, output, variables=dict(variables), options=options, **settings),
+        lambda report: print_recipe(report, sys.stdout),
+        (source, output),
+        report_path,
+        quiet,
+    )
+
+
+def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
+    """Print what each step did, and the outcome of all."""
+
+    from surgeon.display.content.edit import done_words
+    from surgeon.display.content.near_misses import remarks
+    from surgeon.pipeline.reports.edit_report import EditReport
+
+    console = console_for(stream)
+    line = titled(console)
+
+    for part in report.parts:
+        if isinstance(part, EditReport):
+            for done in part.edits:
+                line(done.edit.flag, f" {clean('; '.join(done_words(done)))}")
+        else:
+            fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
+            gone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
+            line("rules", f" {fired or 'nothing fired'}{gone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
+            for remark in remarks(part):
+                line("", f" {clean(remark)}")
+        for reason in dict.fromkeys(part.doubts):
+            line("", f" {clean(reason)}")
+    line("outcome", LOUD[report.outcome])
+    line("time", seconds_text(report.seconds))
+    line("written", report.output if report.written else "nothing")

@@ -1,0 +1,77 @@
+"""The command `surgeon split`: a model in parts that follow each other."""
+
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.cli.commands.edit import tell_edit
+from surgeon.cli.options import reading, writing
+from surgeon.display.content.edit import check_words
+from surgeon.display.terminal.console import LOUD, console_for, titled
+from surgeon.display.terminal.sanitise import clean
+from surgeon.errors import UsageError
+from surgeon.number_text import seconds_text
+from surgeon.text import first_of
+
+if TYPE_CHECKING:
+    from surgeon.edits.merge_split.split import SplitReport
+
+SHOWN = 8  # tensors that a part takes or gives
+
+
+@click.command(short_help="Cut a model into parts that follow each other.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUTDIR")
+@click.option("--at", metavar="NAMES", help="Tensors to cut behind, with commas.")
+@click.option("--parts", type=int, metavar="N", help="Instead, parts of about as many bytes of weights.")
+@click.option("--dry-run", is_flag=True, help="Say where it would be cut and write nothing.")
+@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@writing("model", "auto", "none", layers=False)
+@reading
+def split(
+    source: str,
+    output: str,
+    at: str | None,
+    report_path: str | None,
+    quiet: bool,
+    **settings: Any,
+) -> None:
+    """Write IN to the folder OUTDIR in parts, each a model that takes what earlier ones give.
+
+    The parts, one after the other, are held against IN under ONNX Runtime.
+    Example: surgeon split in.onnx parts --at /layer.3/out,/layer.7/out
+    """
+    from surgeon.edits.merge_split.split import split as run
+    from surgeon.pipeline.editing.edit import names
+
+    cuts = names(at, "NAME,...") if at is not None else ()
+    if bool(cuts) == (settings["parts"] is not None):
+        raise UsageError("Say where to cut, with --at or with --parts: one of the two.")
+
+    tell_edit(
+        lambda: run(source, output, at=cuts, **settings),
+        lambda report: print_split(report, sys.stdout),
+        (source, output),
+        report_path,
+        quiet,
+    )
+
+
+def print_split(report: "SplitReport", stream: TextIO) -> None:
+    """Print the parts, the outcome, and what was written."""
+
+    console = console_for(stream)
+    line = titled(console)
+
+    for place, part in enumerate(report.parts):
+        takes, gives = (clean(first_of(names, SHOWN)) or "nothing" for names in (part.inputs, part.outputs))
+        line("" if place else "parts", f" {clean(part.name)}: {part.nodes:,} nodes, {takes} -> {gives}")
+    words = check_words(report.check) if report.check is not None else ""
+    if report.check is None and report.by_structure:
+        words = "every node and weight is the original's own, names apart"
+    line("outcome", LOUD[report.outcome], f" {clean(words)}".rstrip())
+    if report.refused:
+        line("note", clean(report.refused))
+    line("time", seconds_text(report.seconds))
+    line("written", report.output if report.written else "nothing")

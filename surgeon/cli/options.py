@@ -1,0 +1,380 @@
+"""What the commands of the command line share: errors as one sentence and an exit code, and common options."""
+
+import functools
+import importlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import click
+
+from surgeon.cli.command_suggestions import extra_arguments, unknown_command
+from surgeon.cli.watchdog import watch
+from surgeon.display.terminal.console import make_printable
+from surgeon.display.terminal.sanitise import clean
+from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
+from surgeon.printed_commands import with_traceback
+from surgeon.runtime.processes.fork import allow_copies
+from surgeon.runtime.run_limits import RUN_TIME, RUNTIMES, TENSORRT
+
+Sizes = tuple[int, int, int]
+"""The least, the best and the largest size of a dimension."""
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+CHECK_FAILED, BAD_INPUT, UNEXPECTED, DEFECT = 1, 2, 3, 4
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
+TYPED = "surgeon.typed"  # in a context's meta: the command line
+TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
+
+
+class Ended(BaseException):
+    """A signal asked the process to end; what is under way cleans up behind itself.  number: of the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def end_in_order() -> None:
+    """Have SIGTERM and SIGHUP raise Ended, which unwinds as an interrupt does, unless they are ignored (nohup)."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+    def end(number: int, _: object) -> NoReturn:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)  # a second one must not break the cleaning up
+        raise Ended(number)
+
+    for number in numbers:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
+
+
+class Commands(click.Group):
+    """A group whose commands turn what went wrong into one sentence and an exit code.
+
+    elsewhere: the modules of commands that are imported when they are asked for, by name.
+    """
+
+    def __init__(self, *rest: Any, **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self.elsewhere: dict[str, str] = {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note what was typed, which pages name."""
+        ctx.meta[TYPED] = ("surgeon", *args)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted({*super().list_commands(ctx), *self.elsewhere})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, None where there is none of this name."""
+        if cmd_name in self.elsewhere:
+            self.add_command(getattr(importlib.import_module(self.elsewhere.pop(cmd_name)), cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was typed; a word that names none is refused with what may be meant."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            ctx.fail(unknown_command(args[0], self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
+
+    def main(self, args: Any = None, *rest: Any, **named: Any) -> Any:
+        """Run the program; as a process of its own (no arguments given) it ends here."""
+        if args is not None:
+            return super().main(args, *rest, **named)
+        make_printable(sys.stdout, sys.stderr)
+        allow_copies()
+        code: Any = 0
+        try:
+            end_in_order()
+            watch()
+            super().main(args, *rest, **named)
+        except SystemExit as end:
+            code = end.code
+        except Ended as end:
+            click.echo(f"Ended by {signal.Signals(end.number).name}.", err=True)
+            code = 128 + end.number  # as a shell reports it
+        if "surgeon.runtime.processes.worker" in sys.modules:
+            sys.modules["surgeon.runtime.processes.worker"].stop()  # nobody else waits for their end
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else bool(code))  # the kernel frees a million objects faster than Python
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except ExpectationUnmet as error:
+            _leave(ctx, str(error), UNEXPECTED)
+        except CheckFailed as error:
+            _leave(ctx, str(error), CHECK_FAILED)
+        except SurgeonError as error:
+            _leave(ctx, str(error), BAD_INPUT)
+        except MemoryError:
+            _leave(ctx, "Memory ran out; close other programs or use a larger machine.", BAD_INPUT)
+        except BrokenPipeError:
+            # Nobody reads on: leave as a program does that the signal ends, and keep Python's last flush quiet.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(BROKEN_PIPE)
+        except OSError as error:
+            if lacks_temporary(error):
+                _leave(ctx, NO_TEMPORARY, BAD_INPUT)
+            place = f"{error.filename}: " if error.filename else ""
+            _leave(ctx, f"{place}{error.strerror or error}; mend that and run it again.", BAD_INPUT)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+        except click.UsageError as error:
+            hint = extra_arguments(error.message, error.ctx)
+            if not hint:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", error.ctx) from None
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # the last resort: nobody is left alone with a traceback, and no code is 0 or 1
+            if ctx.meta.get(TRACEBACK):
+                raise
+            _leave(ctx, _defect(error), DEFECT)
+        return result
+
+
+def typed() -> str:
+    """The command line of the command that runs."""
+    import shlex  # not at the top: few runs ask
+
+    return shlex.join(click.get_current_context().meta.get(TYPED, ()))
+
+
+def _defect(error: Exception) -> str:
+    """A sentence on what should never be raised, with the last place of ours that it went through."""
+    walked = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = [frame for frame in walked if frame.f_globals.get("__name__", "").startswith(__package__.partition(".")[0])]
+    code = (own or walked)[-1].f_code
+    what = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return (
+        f"This is a defect of surgeon: {what} (in {code.co_name}); nothing more was written.  Please report it with "
+        f"what this prints: {with_traceback(click.get_current_context().find_root().meta.get(TYPED, ()))}"
+    )
+
+
+def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
+    click.echo(f"Error: {clean(sentence)}", err=True)
+    ctx.exit(code)
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Explain what a command stumbles over in a model whose names are not UTF-8: protobuf hands them out as bytes.
+
+    The model is `source`, and where there are two, also `second`.  Looking at every name beforehand would cost more
+    than all else, so it is done when something has gone wrong.
+    """
+
+    @functools.wraps(command)
+    def run(source: str, **named: Any) -> Any:
+        try:
+            return command(source, **named)
+        except (AttributeError, TypeError, ValueError, RuntimeError):  # the last where a child stumbles
+            from surgeon.file.model import Model
+
+            for path in filter(None, (source, named.get("second"))):
+                with Model.open(path) as model:
+                    model.check_names()
+            raise
+
+    return run
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """NAME=NUMBER."""
+
+    name = "NAME=N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Return the name and the number."""
+        if isinstance(value, tuple):
+            return value
+        name, _, number = str(value).rpartition("=")
+        if not name or not number.strip().isdecimal():
+            self.fail(f"{value!r} is not of the form NAME=NUMBER", param, ctx)
+        return name.strip(), int(number)
+
+
+class Range(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """NAME=NUMBER, or NAME=LEAST:BEST:LARGEST."""
+
+    name = "NAME=N[:N:N]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | Sizes]:
+        """Return the name, and one number or three."""
+        if isinstance(value, tuple):
+            return value
+        name, _, sizes = str(value).rpartition("=")
+        numbers = [text.strip() for text in sizes.split(":")]
+        if not name or len(numbers) not in (1, 3) or not all(text.isdecimal() for text in numbers):
+            self.fail(f"{value!r} is not of the form NAME=NUMBER or NAME=LEAST:BEST:LARGEST", param, ctx)
+        found = list(map(int, numbers))
+        return name.strip(), found[0] if len(found) == 1 else (found[0], found[1], found[2])
+
+
+class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """auto, none, or the number of an opset."""
+
+    name = "auto|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the number, or the word."""
+        if isinstance(value, int):
+            return value
+        if value in ("auto", "none"):
+            return str(value)
+        if not str(value).isdecimal():
+            self.fail(f"{value!r} is neither auto, none nor the number of an opset", param, ctx)
+        return int(value)
+
+
+def writing(*checks: str, dim: str = "--dim", layers: bool = True) -> Decorator:
+    """Add the options of every command that checks and writes a model; those of the check come as one `options`.
+
+    checks: what `--check` may be, the default first.  dim: the option for sizes in the check.  layers: whether inner
+    tensors can be compared.
+    """
+    return lambda command: _writing(command, checks, dim, layers)
+
+
+def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layers: bool) -> Callable[..., Any]:
+    meaning = {
+        "sites": "sites: prove every rewritten site on its own",
+        "model": "model: run both whole models under ONNX Runtime and compare",
+        "auto": "auto: the same, where it does not follow from the nodes, which are the original's own",
+    }
+    told = "; ".join(meaning[name] for name in sorted(checks, reverse=True) if name in meaning)
+    told += "; or both" * ("both" in checks)
+    options: tuple[Decorator, ...] = (
+        click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{told}."),
+        click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
+        *check_options(dim, layers),
+        *(_proof_options() if "sites" in checks else ()),
+        click.option(
+            "--external-data",
+            type=click.Choice(["auto", "share", "copy", "inline"]),
+            default="auto",
+            show_default=True,
+            help="Data files where OUT is in another folder: copy (auto), or put them into the model (inline); in the "
+            "folder of IN they are shared. share: refuse other folders.",
+        ),
+        click.option("--force", is_flag=True, help="Overwrite what is no model, or a data file of other content."),
+        click.option("--quiet", "-q", is_flag=True, help="Print errors only, and what could not be proved."),
+    )
+
+    @functools.wraps(command)
+    def run(
+        dims: Sequence[tuple[str, int]],
+        seed: int,
+        custom_ops: Sequence[str],
+        rtol: float | None,
+        atol: float | None,
+        inputs: Sequence[str],
+        **named: Any,
+    ) -> Any:
+        from surgeon.proof.check_options import CheckOptions
+
+        if named["check"] != "none" and not named.get("dry_run"):
+            from surgeon.runtime.processes.worker_pool import (
+                spare,  # not at the top: it imports numpy, and other commands do without
+            )
+
+            spare(named.get("jobs", 1))
+        limits = {name: named.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in named}
+        options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, **limits)
+        return command(options=options, **named)
+
+    decorated: Callable[..., Any] = run
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def _proof_options() -> tuple[Decorator, ...]:
+    """The limits of proofs."""
+    return (
+        click.option(
+            "--proof-time",
+            type=float,
+            default=10.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Processor time that the proof of one site may take; beyond, it is unproved.",
+        ),
+        click.option(
+            "--jobs",
+            "-j",
+            type=int,
+            metavar="N",
+            help="Proofs to make at once.  [default: as many as there are cores, at most 4]",
+        ),
+    )
+
+
+_LAYERS: Decorator = click.option(
+    "--compare-layers", "layers", is_flag=True, help="Compare inner tensors of the whole models too."
+)
+run_time: Decorator = click.option(
+    "--run-time",
+    type=float,
+    default=RUN_TIME,
+    show_default=True,
+    metavar="SECONDS",
+    help="Processor time that one run of a whole model may take; beyond it nothing is told of it.",
+)
+
+
+def runtime_option(what: str) -> Decorator:
+    """The option of a command that runs models under ONNX Runtime or TensorRT.  what: the models."""
+    return click.option(
+        "--with",
+        "runtime",
+        type=click.Choice(RUNTIMES),
+        default=RUNTIMES[0],
+        show_default=True,
+        help=f"What runs {what}; {TENSORRT} needs a GPU of NVIDIA's.",
+    )
+
+
+def check_options(dim: str = "--dim", layers: bool = True) -> tuple[Decorator, ...]:
+    """The options of a check: which inputs, which ops, which tolerances.  dim: what that for sizes is called.
+
+    layers: whether inner tensors can be compared.
+    """
+    return (
+        click.option(
+            dim, "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check; repeatable."
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
+        click.option(
+            "--inputs",
+            multiple=True,
+            metavar="PATH",
+            help="Your own data for the check of the whole model: an .npz file, or a folder of them; repeatable.",
+        ),
+        *((_LAYERS,) if layers else ()),
+        click.option(
+            "--custom-ops",
+            multiple=True,
+            metavar="LIB",
+            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; repeatable.",
+        ),
+        click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
+        click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),
+        run_time,
+    )

@@ -1,0 +1,165 @@
+"""The file that a command writes its report to: refused before any work where it cannot be, whole or not there."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from surgeon.cli.options import typed
+from surgeon.cli.progress import progress
+from surgeon.display.terminal.console import print_json
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.file.io.atomic_file import is_stream, write_text
+from surgeon.result_base import FIRST, SUFFIXES
+
+SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
+
+
+def require_report_path(path: str | None, *models: str) -> None:
+    """Refuse, before any work, a report that could not be written or would overwrite what is no report.
+
+    path: None where none is asked for.  models: those that are read, and what is written last.
+    """
+    if path is None or is_stream(path):
+        return  # opening it on trial would tell the reader that all is over
+    real = os.path.realpath(path)
+    if any(real == os.path.realpath(model) or _same_file(real, model) for model in models):
+        raise UsageError(f"--report names {path}, which is the model; name another file.")
+    if not os.path.isdir(os.path.dirname(real)):
+        raise ModelFileError(f"The folder of the report {path} does not exist: create it first.")
+    if os.path.isdir(real):
+        raise ModelFileError(f"{path} is a folder: name the file for the report.")
+    is_there = os.path.exists(real)
+    try:
+        if is_there and not _is_report(real):
+            raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
+        if any(_is_data_file(real, source, models[-1]) for source in models[:-1] or models):
+            raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
+        if os.path.splitext(path)[1].lower() not in ("", ".json", *SUFFIXES):
+            raise UsageError(f"--report names {path}; a report is a page (.html) or JSON (.json): name such a file.")
+        os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
+        if not is_there:
+            os.unlink(real)
+    except OSError as error:
+        raise ModelFileError(f"The report {path} cannot be written ({error.strerror}): name another file.") from None
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+
+
+def _is_report(path: str) -> bool:
+    """Whether a file is empty or begins as a report does."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+    is_json = re.match(rb'\s*\{\s*"(source|to|models?|original|rules)"\s*:', head) is not None
+    return not head or is_json or head.startswith(FIRST.encode())
+
+
+def _is_data_file(path: str, source: str, output: str) -> bool:
+    """Whether the model keeps data, or will keep them, in the file at this real path."""
+    if not os.path.isfile(source):
+        return False  # reading it will say why
+    if os.path.getsize(source) <= SEARCHED:
+        with open(source, "rb") as file:
+            if os.fsencode(os.path.basename(path)) not in file.read():
+                return False
+    from surgeon.file.external_data.locations import extent_of
+    from surgeon.file.model import Model
+
+    with Model.open(source) as model:
+        locations = {extent_of(tensor).location for tensor in model.external_tensors}
+    folders = (os.path.dirname(source), os.path.dirname(output))
+    return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
+
+
+def report_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option of every command that writes what it found to a file.  what: the things."""
+    told = f"Write {what} to a file: a page where its name ends in .html, else JSON."
+    return click.option("--report", "report_path", metavar="FILE", help=told)
+
+
+def tell(
+    run: Callable[[Callable[[str, int], None] | None], tuple[Any, Any]],
+    show: Callable[[Any], None],
+    files: Sequence[str],
+    report_path: str | None,
+    quiet: bool,
+) -> Any:
+    """Run what gives a report, show that and write it, also where a check failed; the report.  Raises as what is run.
+
+    run: takes what to tell its progress.  files: the models that are read, and what is written last.
+    """
+    require_report_path(report_path, *files)
+
+    def tell_of(report: Any) -> None:
+        if report_path is not None:
+            write_report(report, report_path)
+        if not quiet:
+            show(report)
+
+    try:
+        with progress(quiet) as note:
+            _, report = run(note)
+    except (CheckFailed, ExpectationUnmet) as error:
+        if error.report is not None:
+            tell_of(error.report)
+        raise
+    tell_of(report)
+    return report
+
+
+def tell_found(
+    found: Any,
+    show: Callable[[], None],
+    report_path: str | None,
+    as_json: bool,
+    data: Mapping[str, Any] | None = None,
+    title: str = "",
+) -> None:
+    """Write what a command found where that is asked for, and print it as JSON or for people, as `show` does.
+
+    data, title: as `write_report` has them.
+    """
+    if report_path is not None:
+        write_report(found, report_path, data, title)
+    if as_json:
+        print_json(found.to_dict() if data is None else data)
+    else:
+        show()
+
+
+def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, title: str = "") -> None:
+    """Write what a command found, whole or not at all where it goes to a file.
+
+    data: what JSON has of it, where that is more than its own.  title: of the page.
+    """
+    if path.lower().endswith(SUFFIXES) and not is_stream(path):
+        from surgeon.display.html.render import page
+
+        page(result, title=title, command=typed()).save(path)
+        return
+
+    text = _lines(result.to_dict() if data is None else data)
+    try:
+        write_text(path, text, "backslashreplace")
+    except OSError as error:
+        raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
+
+
+def _lines(data: Mapping[str, Any]) -> str:
+    """JSON with a line for each entry, and for each record of a list: a site is found and compared by its line."""
+    import json
+
+    def told(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+    def entry(value: Any) -> str:
+        if not (isinstance(value, list) and value and isinstance(value[0], dict)):
+            return told(value)
+        return "[\n  " + ",\n  ".join(map(told, value)) + "\n ]"
+
+    entries = [f" {told(str(key))}: {entry(value)}" for key, value in data.items()]
+    return "{\n" + ",\n".join(entries) + "\n}\n"

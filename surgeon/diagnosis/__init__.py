@@ -1,1 +1,0 @@
-"""What can be told of a model as it stands: faults of its graph and header, dtypes that clash, where nodes are from."""

@@ -1,0 +1,58 @@
+"""Ops that a model lacks, and has inside of others that a rule could take apart."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from surgeon.errors import SurgeonError
+from surgeon.ir.index import Index
+from surgeon.rules.catalogue import all_rules
+from surgeon.rules.matching.pattern import ops_of
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.rules.rule import Plan, Rule
+from surgeon.target_registry import DECOMPOSED
+
+
+def with_hidden(index: Index, miss: Mismatch) -> Mismatch:
+    """A miss of an op that the model lacks; with a rule that could take apart what has some inside."""
+    if miss.kind != "absent" or not miss.wanted:
+        return miss
+    wanted = frozenset(miss.wanted.split(" or "))
+    for rule, parts in _decomposing():
+        whole = _whole(index, rule) if wanted & parts else ""
+        if whole:
+            count = _count(index, whole)
+            name = whole.rpartition("::")[2]
+            how = f"--rules {rule.name} --target {DECOMPOSED} writes {'it' if count == 1 else 'them'} out"
+            return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, and {how}")
+    return miss
+
+
+@cache
+def _decomposing() -> tuple[tuple[Rule, frozenset[str]], ...]:
+    """The rules of the packs that can take an op apart, each with the ops that its first pattern needs."""
+    return tuple((rule, frozenset(_needed(rule))) for _, _, rule in all_rules() if rule.patterns and rule.is_exact)
+
+
+def _needed(rule: Rule) -> Iterator[str]:
+    for compiled in rule.compiled(rule.patterns[0])[:1]:
+        for group in compiled.spelling.required:
+            yield from group
+
+
+def _whole(index: Index, rule: Rule) -> str:
+    """The one op of this model that a rule could take apart; "" where it has none."""
+    try:
+        plan = rule.plan(DECOMPOSED, index.main.opset)
+    except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
+        return ""
+    for compiled in plan.sources if isinstance(plan, Plan) else ():
+        ops = ops_of(compiled.pattern)
+        if len(ops) == 1 and _count(index, min(ops)):
+            return min(ops)
+    return ""
+
+
+def _count(index: Index, op: str) -> int:
+    """How many nodes of an op the source has that are still there."""
+    return sum(node.alive and node.original for scope in index.scopes for node in scope.by_op.get(op, ()))

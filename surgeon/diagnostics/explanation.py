@@ -1,0 +1,391 @@
+"""The one function that says why rules do not fire: open, match, judge, and tell; nothing is edited or printed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from surgeon.diagnostics.decomposable_ops import with_hidden
+from surgeon.diagnostics.rule_fixes import is_own, with_edits
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.pipeline.acceptance.already_fused import present
+from surgeon.pipeline.acceptance.match_acceptance import Acceptance, Declined
+from surgeon.pipeline.acceptance.near_misses import (
+    Explainer,
+    Place,
+    accepting,
+    apart,
+    grouped,
+    is_near,
+    lacking,
+    nearness,
+    plans,
+)
+from surgeon.pipeline.acceptance.op_history import Turned
+from surgeon.pipeline.reports.rewrite_report import Site
+from surgeon.pipeline.rewriting.greedy_driver import NodeFilter, refusal
+from surgeon.pipeline.rewriting.rewrite import Rules, paused_collector
+from surgeon.pipeline.rewriting.rewrite_settings import require_target
+from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
+from surgeon.printed_commands import command
+from surgeon.result_base import Displayed
+from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.matcher import Match, find, match_at
+from surgeon.rules.mismatches.candidate_roots import Way, possible_roots
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.rules.rule import Rule
+from surgeon.text import first_of, like
+
+_ROOM = "surgeon.display.content.explanation"  # far above: it is looked up when somebody prints, and by nobody else
+TOP = 5  # different misses told of each rule
+NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
+INSTEAD = ("op", "operand")  # another node where one was wanted
+BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
+SOME = 3  # nodes named where an unknown one was asked for
+ALIKE = 2  # letters by which the length of a name that is offered for an unknown one may differ
+
+
+@dataclass(slots=True)
+class Explanation(Displayed):
+    """What stands against one rule in one model.
+
+    fires: (scope, node) of the sites where it fires.  times: how often it does, as a rewrite counts it: more than once
+    at a site where what it does there hangs together.  misses: nearest first.  more: how many different ones are left
+    out.  taken_by: other rules that fire at the node that was asked for.  left: (scope, node) where it would fire and
+    the run that was looked at had another do so.
+    """
+
+    rule: str
+    fires: list[tuple[str, str]] = field(default_factory=list)
+    times: int = 0
+    misses: list[Mismatch] = field(default_factory=list)
+    more: int = 0
+    taken_by: tuple[str, ...] = ()
+    left: list[tuple[str, str]] = field(default_factory=list, repr=False)
+
+    def fired_at(self, sites: Sequence[Site]) -> None:
+        """Say at which sites of a run it fired, and how often."""
+        self.fires = [*((site.scope, site.root) for site in sites), *self.left]
+        self.times = sum(site.fired.get(self.rule, 1) for site in sites) + len(self.left)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as JSON can hold it."""
+        return {
+            "rule": self.rule,
+            "fires": [{"scope": scope, "node": node} for scope, node in self.fires],
+            "times": self.times,
+            "misses": [miss.to_dict() for miss in self.misses],
+            "more": self.more,
+            "taken_by": list(self.taken_by),
+        }
+
+
+class Explanations(Displayed, list[Explanation]):
+    """What stands against several rules.  node: the name that was asked for."""
+
+    node: str | None = None
+
+    def __str__(self) -> str:
+        """What the command line prints."""
+        return str(import_module(_ROOM).explanations_text(self))
+
+
+class Mismatches(Displayed, list[Mismatch]):
+    """Misses of several rules.  told: what they were found as, with where each rule does fire."""
+
+    told: Explanations | None = None
+
+    def __str__(self) -> str:
+        """What the command line prints."""
+        return repr(self) if self.told is None else str(self.told)
+
+
+def explain(
+    source: Source,
+    rules: Rules,
+    *,
+    target: str = "ort",
+    ep: str | None = None,
+    node: str | None = None,
+    top: int | None = TOP,
+) -> list[Mismatch]:
+    """Say why rules do not fire where they nearly could, nearest misses first for each rule.
+
+    Several rules are run together, in memory, as one may need what another writes: what is told is of the model as
+    they leave it.
+
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        rules: as for `rewrite`.
+        target: as for `rewrite`.
+        ep: as for `rewrite`.
+        node: the name of a node, or of a tensor that it makes: say what stands against each pattern there.
+        top: how many different misses to tell of each rule (None: all); equal ones are told as one, which names the
+            other sites.
+
+    Returns:
+        The misses, a list that prints as the command line has it; none of a rule that fires wherever its pattern is
+        nearly there.
+
+    Raises:
+        UsageError: the model has no such node.
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.explain("notebooks/models/tiny_distilbert.onnx", "quick_gelu")[0].reason
+        'there is no Sigmoid in the model'
+    """
+    found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
+    misses = Mismatches(miss for explanation in found for miss in explanation.misses)
+    misses.told = found
+    return misses
+
+
+def explanations(
+    source: Source,
+    rules: Rules,
+    *,
+    target: str = "ort",
+    ep: str | None = None,
+    node: str | None = None,
+    top: int | None = TOP,
+) -> Explanations:
+    """As `explain`, with where each rule does fire."""
+    require_target(target, ep)
+    if top is not None and top < 1:
+        raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
+    chosen = flat(resolve(rules))
+    early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
+    with paused_collector(), Model.open(as_written(source)) as model:
+        told = _after(model, early, early, target, ep, node, top, {})
+        told |= _after(model, chosen, last, target, ep, node, top, told)  # what is left to these others would take
+    found = Explanations(told[rule] for rule in chosen)
+    found.node = node
+    return found
+
+
+def _after(
+    model: Model,
+    rules: Sequence[Rule],
+    about: Sequence[Rule],
+    target: str,
+    ep: str | None,
+    node: str | None,
+    top: int | None,
+    before: dict[Rule, Explanation],
+) -> dict[Rule, Explanation]:
+    """What is said about some rules where all of these ran.
+
+    before: what was said of the others where these did not run yet: what they fire at behind these is added to it.
+    """
+    if not about:
+        return {}
+    index = indexed(model)
+    asked = None if node is None else _named(index, node)
+    run = RuleRun(model, rules, target, NodeFilter(), None, index, ep=ep)
+    followed = None if asked is None else _Followed.of(run, asked)
+    for rule, explanation in before.items():
+        explanation.fired_at(_sites(run, rule, followed))
+        if explanation.fires:  # what the model lacked these may have made
+            explanation.misses = [miss for miss in explanation.misses if miss.node]
+    turned = Turned(index, run.driver.log)
+    found = {rule: _of_rule(run, rule, turned, followed, top) for rule in about}
+    for rule, explanation in found.items():
+        if len(rules) <= NAMED:
+            explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
+        explanation.misses = [replace(miss, _seen=(index, rule)) for miss in explanation.misses]
+    return found
+
+
+@dataclass(slots=True)
+class _Followed:
+    """What became of the nodes that were asked for.
+
+    now: those that stand for them.  by_rule: the sites at which each rule took one, or one that stood for it then.
+    """
+
+    now: list[Node] = field(default_factory=list)
+    by_rule: dict[str, dict[Site, None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: RuleRun, asked: list[Node]) -> "_Followed":
+        """Follow nodes through a run."""
+        steps = [(site, step) for site in run.sites for step in site.steps]
+        took = {node: (site, step) for site, step in steps for node in (*step.removed, *step.orphans)}
+        followed, waiting = cls(), list(asked)
+        while waiting:
+            node = waiting.pop()
+            if node.alive:
+                followed.now.append(node)
+                continue
+            site, step = took.pop(node, (None, None))
+            if site is None or step is None:
+                continue  # another of them led here before
+            kept = [new for new, old in step.kept.items() if old is node]
+            waiting += kept or (step.added if node in step.removed else ())
+            if not kept:
+                followed.by_rule.setdefault(step.rule, {})[site] = None
+        return followed
+
+
+def _sites(run: RuleRun, rule: Rule, followed: _Followed | None) -> list[Site]:
+    """The sites of a run at which a rule fired; of nodes that were asked for, those that took one."""
+    if followed is not None:
+        return list(followed.by_rule.get(rule.name, ()))
+    return [site for site in run.sites if rule.name in site.fired]
+
+
+def _of_rule(run: RuleRun, rule: Rule, turned: Turned, followed: _Followed | None, top: int | None) -> Explanation:
+    found, work = Explanation(rule.name), _Work(run.index, rule, run.target, run.ep)
+    fires = list(work.fires())  # what the run left to others, if anything
+    if followed is not None:
+        fires = [match for match in fires if any(node in match.nodes for node in followed.now)]
+        found.taken_by = tuple(other for other in followed.by_rule if other != rule.name)
+    found.left = [(match.scope.label, match.root.label) for match in fires]
+    found.fired_at(_sites(run, rule, followed))
+    absent = (turned.told(miss) for miss in lacking(run.index, rule, run.target))
+    if followed is not None:
+        told = [] if found.fires else list(work.at(followed.now))
+        if found.taken_by:  # who took it says most
+            told = list(filter(is_near, told))
+        elif not told and not found.fires:
+            told = list(absent)
+        found.misses = work.edited(sorted(told, key=nearness))
+        return found
+    misses = [miss for miss in (*work.refused, *work.everywhere()) if not miss.of_written or miss.opset]
+    near = grouped(filter(is_near, misses))
+    if not misses and not found.fires:
+        near = work.instead()
+    if not near and not found.fires:
+        there = present(run.index, rule, run.target)
+        near = grouped(misses)[:1] or ([there] if there is not None else list(islice(absent, 1)))
+    found.misses = work.edited(near[:top])
+    found.more = len(near) - len(found.misses)
+    return found
+
+
+class _Work:
+    """One rule on one model."""
+
+    def __init__(self, index: Index, rule: Rule, target: str, ep: str | None) -> None:
+        self.index, self.rule, self.target = index, rule, target
+        self.explainer = Explainer(index, rule.name)
+        self.acceptance = Acceptance.over(index, target, ep)
+        self.taken: set[Node] = set()
+        self.refused: list[Mismatch] = []  # what a search found, which has no site where it nearly does
+
+    def _sources(self) -> Iterator[tuple[Scope, Compiled, Callable[[Match], object]]]:
+        for scope, plan in plans(self.index, self.rule, self.target):
+            for compiled in plan.sources:
+                yield scope, compiled, accepting(self.acceptance, self.rule, plan, compiled)
+
+    def fires(self) -> Iterator[Match]:
+        """Where the rule fires, a node belonging to one match."""
+        for scope, compiled, accept in self._sources():
+            for match in find(self.index, compiled, scope, partial(self._is_accepted, accept)):
+                if not self.taken.intersection(match.nodes):
+                    self.taken.update(match.nodes)
+                    yield match
+        self.explainer.covered.update(self.taken)
+
+    def _is_accepted(self, accept: Callable[[Match], object], match: Match) -> bool:
+        try:
+            accept(match)
+        except Declined as declined:
+            if self.rule.search is not None:
+                self.refused.append(replace(refusal(self.rule, match, match.root, declined), wanted=str(declined)))
+            return False
+        return True
+
+    def edited(self, misses: list[Mismatch]) -> list[Mismatch]:
+        """Misses with the edits of the rule that let it fire there, where it is the user's own."""
+        if not misses or not is_own(self.rule):
+            return misses
+        return [with_edits(self.index, self.rule, self.target, self.acceptance, miss) for miss in misses]
+
+    def instead(self) -> list[Mismatch]:
+        """Where another op stands for one that is nowhere: r · r for r²; or one that an edit of the rule looks for."""
+        nodes = (node for scope in self.index.scopes for node in scope.live_nodes())
+        doubled = {node.label for node in nodes if len(node.inputs) > len(set(node.inputs)) == 1}
+        if not doubled and not is_own(self.rule):
+            return []
+        others = grouped(miss for miss in self.everywhere(may_lack=True) if miss.kind in INSTEAD and miss.at)
+        mended = (miss for miss in self.edited(others[:TOP]) if miss.edits)
+        return [miss for miss in others if miss.at in doubled and is_near(miss)] or list(islice(mended, 1))
+
+    def everywhere(self, *, may_lack: bool = False) -> Iterator[Mismatch]:
+        """The misses in the whole model.  may_lack: also where an op that the pattern needs is nowhere."""
+        found: list[Place] = []
+        for scope, compiled, accept in self._sources():
+            roots = possible_roots(compiled, scope, BREADTH, may_lack=may_lack)
+            found += self.explainer.misses_at(compiled, scope, roots, accept)
+        return apart(found, self.taken)
+
+    def at(self, nodes: list[Node]) -> Iterator[Mismatch]:
+        """What stands against each pattern at given nodes: of all sites that one may belong to, the nearest."""
+        for scope, compiled, accept in self._sources():
+            self.explainer.covered = set()
+            here = [node for node in nodes if node.scope is scope]
+            roots = [root for node in here for root in _roots(scope, compiled, node)]
+            found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=Place.order)
+            around = [place for place in found if any(node in place.best.nodes for node in here)]
+            yield from (place.miss for place in (around or found)[:1])
+
+    def fit_at(self, node: Node) -> Match | None:
+        """A match that the rule would rewrite and that this node is of, where there is one."""
+        for scope, compiled, accept in self._sources():
+            if scope is not node.scope:
+                continue
+            may = partial(self._is_accepted, accept)
+            if compiled.search is not None:  # it starts nowhere in particular
+                found = find(self.index, compiled, scope, may)
+            else:
+                matches = (match_at(self.index, compiled, root, may) for root in _roots(scope, compiled, node))
+                found = (match for match in matches if match is not None)
+            fitting = next((match for match in found if node in match.nodes), None)
+            if fitting is not None:
+                return fitting
+        return None
+
+
+def misses_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
+    """What stands against a rule at one node of an index that it is not to edit, nearest first."""
+    return sorted(_Work(index, rule, target, ep).at([node]), key=nearness)
+
+
+def fit_at(index: Index, rule: Rule, target: str, node: Node) -> Match | None:
+    """The match of a rule that a node of an index that it is not to edit is of; None where there is none."""
+    return _Work(index, rule, target, None).fit_at(node)
+
+
+def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:
+    """Where a match with this node would start: at nodes above it, else at itself."""
+    straight, around = Way(scope, compiled).up(node, True)
+    return [*reversed(straight), *reversed(around)] or [node]
+
+
+def _named(index: Index, name: str) -> list[Node]:
+    """The nodes of a name, in all scopes, or the one that makes a tensor of this name."""
+    if not isinstance(name, str):
+        raise UsageError(f"node={name!r} is no name; give that of a node, or of a tensor that one makes.")
+    nodes = [(scope, node) for scope in index.scopes for node in scope.live_nodes()]
+    found = [node for _, node in nodes if node.label == name] or [node for _, node in nodes if name in node.outputs]
+    if found:
+        return found
+    if any(scope.defines(name) for scope in index.scopes):
+        raise UsageError(
+            f"No node makes {name!r}, which is an input or a weight; name a node or a tensor that one makes."
+        )
+    names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
+    near = like(name, sorted(names))
+    some = first_of([node.label for _, node in nodes], SOME) or "none"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}; all of them: {command('view', 'IN')}"
+    raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

@@ -1,0 +1,82 @@
+"""Edits for a number that an exporter folded: a factor of 1, or a summand of 0, whose node is not in the model."""
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from surgeon.diagnostics.pattern_source import RuleSource, TextChange, name_of
+from surgeon.rules.rule import Rule
+
+FOLDED = ("op", "operand", "value")  # kinds of misses that a node which is not there leads to
+NEUTRAL = {"mul": "1.0", "add": "0.0"}  # what a product, or a sum, is folded with
+NUMBERS = ("float", "int", "Constant")
+
+
+class FoldedNumber(NamedTuple):
+    """One edit.
+
+    what: it does.  changes: of the pattern.  defaults: of replacements in the same file.  rule: with the default that
+    its replacements need then.
+    """
+
+    what: str
+    changes: list[TextChange]
+    defaults: list[TextChange]
+    rule: Rule
+
+
+def left_out(source: RuleSource, rule: Rule) -> Iterator[FoldedNumber]:
+    """Let each product and each sum with a captured number be left out; the number has a default then."""
+    graph, *parameters = source.pattern.args.args
+    numbers = {item.arg for item in parameters if getattr(item.annotation, "id", "") in NUMBERS}
+    for call in source.helpers:
+        operation = name_of(call)
+        if operation not in NEUTRAL or len(call.args) != 2 or call.keywords or not source.is_in_pattern(call):
+            continue
+        named = [item for item in call.args if isinstance(item, ast.Name) and item.id in numbers]
+        if len(named) != 1:
+            continue
+        (number,) = named
+        (tensor,) = (item for item in call.args if item is not number)
+        node = f"{graph.arg}.{operation}({source.text_of(tensor)}, {number.id})"
+        value = NEUTRAL[operation]
+        yield FoldedNumber(
+            f"let {number.id} be left out, as exporters fold {value}; its default in the replacement is {value}",
+            [source.replaced(call, f"{graph.arg}.optional({node})")],
+            list(_defaults(source, rule, number.id, value)),
+            _with_default(rule, number.id, float(value)),
+        )
+
+
+def _defaults(source: RuleSource, rule: Rule, name: str, value: str) -> Iterator[TextChange]:
+    """The default of a parameter, in each replacement of the rule that is in the same file."""
+    lines = {form.function.__code__.co_firstlineno for form in rule.forms if form.function is not source.function}
+    for item in ast.parse(source.data).body:
+        if isinstance(item, ast.FunctionDef) and lines & {item.lineno, *(one.lineno for one in item.decorator_list)}:
+            last = item.args.args[-1] if item.args.args and not item.args.defaults else None
+            if last is not None and last.arg == name:
+                place = source.span(last)[1]
+                yield TextChange(place, place, f" = {value}" if last.annotation else f"={value}")
+
+
+def _with_default(rule: Rule, name: str, value: float) -> Rule:
+    """A rule whose replacements have a default for a capture."""
+    return replace(rule, forms=[replace(form, function=_defaulting(form.function, name, value)) for form in rule.forms])
+
+
+def _defaulting(function: Callable[..., Any], name: str, value: float) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+    known = signature.parameters.get(name)
+    if known is None or known.default is not inspect.Parameter.empty or name != list(signature.parameters)[-1]:
+        return function
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return function(*arguments, **keywords)
+
+    parameters = [item.replace(default=value) if item.name == name else item for item in signature.parameters.values()]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call

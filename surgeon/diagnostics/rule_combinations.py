@@ -1,0 +1,133 @@
+"""What rules do together for nodes that a target does not run: they run in memory before they are proposed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from surgeon.errors import SurgeonError
+from surgeon.file.model import Model
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
+from surgeon.printed_commands import command, placed
+from surgeon.rules.catalogue import flat, groups, resolve
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.target_registry import DECOMPOSED
+from surgeon.targets.lint.finding import CONSTANT, Diagnostic
+from surgeon.targets.target import Target
+
+FOLDING = "constant_folding"
+OF_ORT = "com.microsoft::"
+
+
+def add_sets(
+    uncured: Sequence[tuple[Diagnostic, list[str]]], index: Index, model: Model, target: Target, ep: str | None
+) -> None:
+    """Put the first set of rules that cures nodes of a finding before what else helps, and make CONSTANT a command.
+
+    uncured: findings that no single rule cures, with the rules that look for their nodes.
+    """
+    trial = _Trial(index, model, target, ep)
+    for found, near in uncured:
+        wants_constant = CONSTANT in found.helps
+        for one in _sets(found, near, target, ep):
+            count = trial.cured(one, found.where)
+            if count:
+                many = "" if count == len(found.where) else f" at {count} of {len(found.where)} nodes"
+                told = "fold what makes it" if one.names == FOLDING else "these rules together help"
+                found.helps.insert(0, f"{told}{many}: {one.command}")
+                break
+        held = _held(index, found.where) if wants_constant else ""
+        found.helps = [held if text == CONSTANT else text for text in found.helps if text != CONSTANT or held]
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Rules by the words that name them, and where they write for."""
+
+    names: str
+    target: str
+    ep: str | None
+
+    @property
+    def command(self) -> str:
+        """What runs them."""
+        return command("rewrite", "IN", "OUT", "--rules", self.names, *placed(self.target, self.ep))
+
+
+def _sets(found: Diagnostic, near: Iterable[str], target: Target, ep: str | None) -> Iterator[_Set]:
+    """The sets that may help: folded constants, also before a rule; the target's own group; ops taken apart."""
+    if CONSTANT in found.helps:
+        yield _Set(FOLDING, target.name, ep)
+    yield from (_Set(f"{FOLDING},{name}", target.name, ep) for name in near)
+    if target.name in groups():
+        yield _Set(target.name, target.name, ep)
+    if any(node.op.startswith(OF_ORT) for node in found.where) and "ort" not in target.runs:
+        yield _Set("ort", DECOMPOSED, None)
+
+
+class _Trial:
+    """Runs sets over a model in memory, each once, and looks at what became of nodes.
+
+    index: in which the nodes are, which is not edited.
+    """
+
+    def __init__(self, index: Index, model: Model, target: Target, ep: str | None) -> None:
+        self._model, self._target, self._ep = model, target, ep
+        self._limits = target.limits_of(index, shapes_of(index), ep)
+        self._runs: dict[_Set, RuleRun | None] = {}
+
+    def cured(self, one: _Set, nodes: Sequence[Node]) -> int:
+        """At how many of these nodes a set helps: they are gone, or no limit of the target is against them any more."""
+        if one not in self._runs:
+            self._runs[one] = self._run(one)
+        run = self._runs[one]
+        if run is None:
+            return 0
+        left = {_key(node): node for scope in run.index.scopes for node in scope.live_nodes()}
+        limits = self._target.limits_of(run.index, shapes_of(run.index), self._ep)
+
+        def is_cured(node: Node) -> bool:
+            now = left.get(_key(node))
+            return now is None or (any(self._limits.of(node)) and not any(limits.of(now)))
+
+        return sum(map(is_cured, nodes))
+
+    def _run(self, one: _Set) -> RuleRun | None:
+        """The run of a set; None where it cannot run, which `surgeon rewrite` explains, or writes what will not run."""
+        try:
+            rules = flat(resolve(one.names, approximate=False))
+            run = RuleRun(self._model, rules, one.target, NodeFilter(), None, indexed(self._model), ep=one.ep)
+        except SurgeonError:
+            return None
+        added = (node for step in run.driver.log for node in step.added if node.alive)
+        reads = self._target.reads
+        return run if reads is None or all(reads(node.proto) for node in added) else None
+
+
+def _key(node: Node) -> tuple[str, str, tuple[str, ...]]:
+    """What a node is known by in another index of its model."""
+    return node.scope.label, node.op, tuple(node.outputs)
+
+
+def _held(index: Index, nodes: Iterable[Node]) -> str:
+    """The command that holds the inputs of integers or booleans that reach nodes; "" where none does."""
+    graph, shapes = index.main.proto, shapes_of(index)
+    given = {value.name for value in graph.input} - index.main.all_initializers.keys()
+    waiting = [(node.scope, name) for node in nodes for name in node.inputs if name]
+    seen, found = set(waiting), []
+    while waiting:
+        scope, name = waiting.pop()
+        home = scope.home(name)
+        maker = None if home is None else home.producers.get(name)
+        if home is index.main and name in given:
+            found.append(name)
+        above = [] if maker is None else [(maker.scope, each) for each in maker.inputs if each]
+        new = [item for item in above if item not in seen]
+        seen.update(new)
+        waiting += new
+    dtypes = {name: dtype_name(shapes.dtype(index.main, name) or 0) for name in found}
+    chosen = [name for name in sorted(dtypes) if dtypes[name].startswith(("int", "uint", "bool"))]
+    options = [word for name in chosen for word in ("--hold", f"{name}=VALUE")]
+    return f"{CONSTANT}: {command('edit', 'IN', 'OUT', *options)}" if chosen else ""

@@ -1,0 +1,308 @@
+"""Edits of a user's own rule that let it fire where it is missed: made for the kind of miss, and each tried."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+from surgeon.diagnostics.folded_constants import FOLDED, left_out
+from surgeon.diagnostics.pattern_source import RuleSource, TextChange, name_of
+from surgeon.diagnostics.word_recognition import words_for
+from surgeon.errors import SurgeonError
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, split_op
+from surgeon.ops.builder.composites import find_word
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.schemas.helper_names import helper_name
+from surgeon.ops.traits.trait_lookup import RETYPING
+from surgeon.pipeline.acceptance.match_acceptance import Acceptance, Declined
+from surgeon.pipeline.acceptance.near_misses import accepting, plans
+from surgeon.rules.catalogue import packs
+from surgeon.rules.matching.match_state import plain
+from surgeon.rules.matching.matcher import Match, match_at
+from surgeon.rules.mismatches.mismatch import Mismatch, RuleEdit
+from surgeon.rules.rule import Rule
+
+MOST, TRIALS = 3, 48  # edits told of a miss, and tried for it
+NUMBERS = ("alpha", "beta", "gamma", "scale")
+OTHERS = ("y", "z", "other")
+ANNOTATIONS = {float: "float", int: "int", str: "str", list: "list"}
+QUOTED = re.compile(r"\('(\w+)'\)")
+JOINS = {"add": "add", "mul": "multiply by"}
+Candidate = tuple[str, list[TextChange]]  # what an edit does, and the changes to the file
+
+
+def is_own(rule: Rule) -> bool:
+    """Whether a rule is the user's to edit: it comes from no installed pack, and has a pattern."""
+    return rule.search is None and not any(rule.module in modules for modules in packs().values())
+
+
+def with_edits(index: Index, rule: Rule, target: str, acceptance: Acceptance, miss: Mismatch) -> Mismatch:
+    """A miss with the edits of its pattern that let the rule fire there; each was tried."""
+    function = next((item for item in rule.patterns if item.__name__ == miss.pattern), None)
+    source = RuleSource.of(function) if function is not None else None
+    roots = [node for scope in index.scopes for node in scope.live_nodes() if _is_root(node, miss)]
+    if source is None or not roots:
+        return miss
+
+    def fires(changes: list[TextChange], rule: Rule = rule) -> bool:
+        with suppress(SurgeonError, SyntaxError, NameError):  # what makes no rule is no edit to propose
+            made = source.function_with(changes)
+            patterns = tuple(made if item is function else item for item in rule.patterns)
+            known = {item: held for item, held in rule._compiled.items() if item is not function}
+            return _fires(index, replace(rule, patterns=patterns, _compiled=known), target, acceptance, roots)
+        return False
+
+    folded = [one for one in left_out(source, rule) if fires(one.changes, one.rule)] if miss.kind in FOLDED else []
+    first = (RuleEdit(one.what, source.lines_with([*one.changes, *one.defaults])) for one in folded)
+    tried = islice(_candidates(source, miss, roots), TRIALS)
+    found = (RuleEdit(what, source.lines_with(changes)) for what, changes in tried if fires(changes))
+    return replace(miss, edits=tuple(islice(chain(first, found), MOST)))
+
+
+def _is_root(node: Node, miss: Mismatch) -> bool:
+    return bool(miss.node) and node.label == miss.node and node.scope.label == miss.scope
+
+
+def _fires(index: Index, rule: Rule, target: str, acceptance: Acceptance, roots: Sequence[Node]) -> bool:
+    """Whether a rule fires at one of some nodes."""
+    for scope, plan in plans(index, rule, target):
+        for compiled in plan.sources:
+            accept = accepting(acceptance, rule, plan, compiled)
+
+            def is_accepted(match: Match, accept: Callable[[Match], object] = accept) -> bool:
+                with suppress(Declined):
+                    accept(match)
+                    return True
+                return False
+
+            for root in roots:
+                if root.scope is scope and match_at(index, compiled, root, is_accepted) is not None:
+                    return True
+    return False
+
+
+def _candidates(source: RuleSource, miss: Mismatch, roots: Sequence[Node]) -> Iterator[Candidate]:
+    """Edits that might mend a miss, the likeliest first."""
+    makers = {
+        "attribute": _attributes,
+        "value": _numbers,
+        "operand": _operands,
+        "op": _other_steps,
+        "domain": _domains,
+        "escape": _shared,
+        "graph output": _shared,
+        "missing optional": _inputs,
+    }
+    if miss.kind in makers:
+        yield from makers[miss.kind](_MissedPattern(source, miss, roots[0]))
+
+
+class _MissedPattern:
+    """A miss and the source of its pattern.  helpers: calls, those that the miss is told of first."""
+
+    def __init__(self, source: RuleSource, miss: Mismatch, root: Node) -> None:
+        self.source, self.miss, self.root = source, miss, root
+        line = int(miss.where.rpartition(":")[2])
+        self.here = [call for call in source.helpers if call.lineno <= line <= (call.end_lineno or line)]
+        self.helpers = sorted(self.here, key=lambda call: (not self.is_asked(call), -call.lineno))
+
+    def is_asked(self, call: ast.Call) -> bool:
+        """Whether a call is of the op that the miss names."""
+        domain, op = split_op(self.miss.op)
+        name = name_of(call)
+        given = getattr(call.args[0], "value", None) if name == "op" and call.args else None
+        return given == self.miss.op or (bool(op.isidentifier()) and name == helper_name(domain, op))
+
+    def node(self, label: str) -> Node | None:
+        """The node of this name in the scope."""
+        return next((node for node in self.root.scope.live_nodes() if node.label == label), None)
+
+    def casts(self) -> Iterator[str]:
+        """The dtypes of the Casts that the miss names."""
+        for node in self.root.scope.live_nodes():
+            to = node.attribute("to") if node.op in RETYPING else None
+            if to is not None and repr(node.label) in f"{self.miss.reason} {self.miss.at!r}":
+                yield dtype_name(to.i)
+
+
+def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
+    """An attribute of another value is captured; or all that no name mentions."""
+    source, node = missed.source, missed.node(missed.miss.at)
+    calls = [call for call in missed.helpers if missed.is_asked(call) and source.is_in_pattern(call)]
+    if node is None:
+        return
+    for call in calls:
+        given = {item.arg: item.value for item in call.keywords}
+        values = {item.name: plain(item) for item in node.proto.attribute if not item.ref_attr_name}
+        told = f"{missed.miss.wanted}; {missed.miss.reason}"
+        others = {name: value for name, value in values.items() if re.search(rf"\b{name} = |^{name} ", told)}
+        changes: list[TextChange] = []
+        for name, value in others.items():
+            kind = ANNOTATIONS.get(type(value))
+            if kind is None or not name.isidentifier():
+                break
+            free, change = source.captured([name], kind)
+            text = f"{name}={free}"
+            changes.append(source.replaced(given[name], free) if name in given else source.argument(call, text))
+            changes.append(change)
+        else:
+            if others:
+                yield f"take {' and '.join(others)} as the model has it", changes
+        takes_all = source.record is not None or source.pattern.args.kwarg is not None or None in given
+        if not takes_all and not others.keys() & given.keys():
+            object_or_any = "Any" if source.function.__globals__.get("Any") is Any else "object"
+            free = source.free_name("attributes")
+            last = source.parameter(f"**{free}", object_or_any)
+            end = max(source.span(item)[1] for item in _parameters(source))
+            yield "take all further attributes", [source.argument(call, f"**{free}"), TextChange(end, end, last.text)]
+        for name, value in others.items():
+            if name in given and isinstance(value, (int, float, str)) and len(others) == 1:
+                yield _instead(value, source.text_of(given[name])), [source.replaced(given[name], repr(value))]
+
+
+def _parameters(source: RuleSource) -> list[Any]:
+    arguments = source.pattern.args
+    found = [*arguments.args, *arguments.defaults, arguments.vararg, arguments.kwarg]
+    return [item for item in found if item is not None]
+
+
+def _instead(new: Any, old: str) -> str:
+    return f"write {new} for {old}"
+
+
+def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
+    """A constant of another value, or of none: its own, or whatever is there."""
+    source = missed.source
+    free, change = source.captured(NUMBERS, "float")
+    for call in missed.helpers:
+        if name_of(call) in JOINS and not any(source.number(item) is not None for item in call.args):
+            what = JOINS[name_of(call)]
+            yield f"{what} {missed.miss.found} too", [source.argument(call, missed.miss.found)]
+            if source.is_in_pattern(call):
+                yield f"{what} a number too, as {free}", [source.argument(call, free), change]
+        for item in call.args:
+            number = source.number(item)
+            if number is None:
+                continue
+            with suppress(ValueError):
+                found = float(missed.miss.found)
+                text = repr(int(found) if isinstance(number, int) and found.is_integer() else found)
+                yield _instead(text, source.text_of(item)), [source.replaced(item, text)]
+            if source.is_in_pattern(item):
+                changes = [source.replaced(item, free), change]
+                yield f"take the number as {free}, for {source.text_of(item)}", changes
+
+
+def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
+    """Something that is no constant, or a Cast, where another operand was wanted; or another spelling."""
+    source = missed.source
+    free, capture = source.captured(OTHERS, "Tensor")
+    yield from _without_numbers(missed)
+    yield from _casts(missed)
+    yield from _other_spellings(missed, with_casts=False)
+    for argument in source.pattern.args.args:
+        if repr(argument.arg) in missed.miss.wanted and getattr(argument.annotation, "id", "") == "Constant":
+            assert argument.annotation is not None
+            change = source.replaced(argument.annotation, "Tensor")
+            yield f"let {argument.arg} be any tensor", [change]
+    for call in missed.helpers:
+        for item in call.args:
+            if source.is_in_pattern(item) and source.number(item) is not None:
+                changes = [source.replaced(item, free), capture]
+                yield f"take any tensor as {free}, for {source.text_of(item)}", changes
+
+
+def _without_numbers(missed: _MissedPattern) -> Iterator[Candidate]:
+    """A sum or product without a number that is not there."""
+    source = missed.source
+    for call in missed.helpers if missed.miss.found == "none" else ():
+        for item in call.args if name_of(call) in JOINS else ():
+            if source.number(item) is not None:
+                rest = [source.text_of(other) for other in call.args if other is not item]
+                text = f"{_graph(source, call)}.{name_of(call)}({', '.join(rest)})" if rest[1:] else "".join(rest)
+                yield f"leave out {source.text_of(item)}", [source.replaced(call, text)]
+
+
+def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
+    """A Cast on the way."""
+    source = missed.source
+    first = {id(call) for call in missed.helpers}
+    for dtype in dict.fromkeys(missed.casts()):
+        for item in sorted(source.tensors(), key=lambda item: id(item) not in first):
+            text = source.text_of(item)
+            wrapped = f'{_graph(source, item)}.optional({_graph(source, item)}.cast({text}, to="{dtype}"))'
+            yield f"let a Cast to {dtype} stand there", [source.replaced(item, wrapped)]
+
+
+def _graph(source: RuleSource, item: Any) -> str:
+    """What the graph is called where an expression stands."""
+    owner = next(definition for definition in source.definitions if any(one is item for one in ast.walk(definition)))
+    return owner.args.args[0].arg
+
+
+def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iterator[Candidate]:
+    """A word for what is written out in one form; or a Cast on the way."""
+    source = missed.source
+    for call in dict.fromkeys([*missed.helpers, *source.helpers]):
+        for word, given in words_for(call, source.number):
+            text = f"{_graph(source, call)}.{word}({', '.join(map(source.text_of, given))})"
+            note = (find_word(word).__doc__ or "").partition("\n")[0].rstrip(".")
+            yield f"write the word {word}, {note}", [source.replaced(call, text)]
+    if with_casts:
+        yield from _casts(missed)
+
+
+def _other_steps(missed: _MissedPattern) -> Iterator[Candidate]:
+    """Another spelling, a Cast on the way, or something that is added there or multiplied with."""
+    yield from _other_spellings(missed)
+    source, helper = missed.source, missed.miss.found.lower()
+    for wanted, kind in ((NUMBERS, "float"), (OTHERS, "Tensor")) if helper in JOINS else ():
+        free, capture = source.captured(wanted, kind)
+        for item in {id(item): item for item in source.tensors() if source.is_in_pattern(item)}.values():
+            text = f"{_graph(source, item)}.{helper}({source.text_of(item)}, {free})"
+            told = f"{JOINS[helper]} a {'number' if kind == 'float' else 'tensor'} there, as {free}"
+            yield told, [source.replaced(item, text), capture]
+
+
+def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
+    """An op of the same name in another domain."""
+    source = missed.source
+    for call in missed.helpers:
+        if missed.is_asked(call) and name_of(call) == "op":
+            yield f"look for {missed.miss.found}", [source.replaced(call.args[0], f'"{missed.miss.found}"')]
+        elif missed.is_asked(call):
+            rest = source.text_of(call)[len(source.text_of(call.func)) + 1 :]
+            text = f'{_graph(source, call)}.op("{missed.miss.found}", {rest}'
+            yield f"look for {missed.miss.found}", [source.replaced(call, text)]
+
+
+def _shared(missed: _MissedPattern) -> Iterator[Candidate]:
+    """What others use too stays."""
+    source = missed.source
+    for call in source.helpers:
+        text = source.text_of(call)
+        yield "let others use it too", [source.replaced(call, f"{_graph(source, call)}.shared({text})")]
+
+
+def _inputs(missed: _MissedPattern) -> Iterator[Candidate]:
+    """An input more, or less, than the pattern has."""
+    source, miss = missed.source, missed.miss
+    names = QUOTED.findall(f"{miss.wanted} {miss.reason.rpartition(': ')[2]}")
+    for call in missed.helpers:
+        if not missed.is_asked(call) or not source.is_in_pattern(call):
+            continue
+        names = list(dict.fromkeys(names))
+        if miss.found == "none":
+            for argument in source.pattern.args.args[-1:] if not source.pattern.args.defaults else []:
+                text = f"{source.text_of(argument)} | None = None"  # type: ignore[arg-type]  # it has a span too
+                yield f"let {argument.arg} be left out", [source.replaced(argument, text)]
+        elif names:
+            given = [source.free_name(name.lower()) for name in names]
+            changes = [source.argument(call, ", ".join(f"{a}={b}" for a, b in zip(names, given, strict=True)))]
+            parameters = [source.parameter(name, "Tensor | None", "None") for name in given]
+            whole = TextChange(parameters[0].start, parameters[0].end, "".join(item.text for item in parameters))
+            yield f"take {' and '.join(given)} too", [*changes, whole]

@@ -1,0 +1,145 @@
+"""What helps a node that a target does not run: the rules that find it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from surgeon.diagnostics.explanation import misses_at
+from surgeon.errors import SurgeonError
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
+from surgeon.pipeline.rewriting.greedy_driver import Driver
+from surgeon.printed_commands import command, placed, upgrade_to
+from surgeon.rules.catalogue import all_rules
+from surgeon.rules.matching.pattern import ops_of
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.rules.rule import Plan, Rule
+from surgeon.rules.searches.positional_arguments import unnamed_arguments
+from surgeon.targets.lint.finding import Diagnostic
+from surgeon.targets.target import Target
+
+HELPED = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"})
+
+
+@dataclass(slots=True)
+class _Help:
+    """What rules do for one finding, best first.  may: what is said of rules that do not fire, with their names."""
+
+    fires: list[str] = field(default_factory=list)
+    may: dict[str, str] = field(default_factory=dict)
+    is_whole: bool = False
+
+
+def add_rules(
+    findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None
+) -> list[tuple[Diagnostic, list[str]]]:
+    """Put the rules that help before the findings' helps, first those that fire.  The index must be a sound one.
+
+    Where one fires at all nodes of a placeholder, what else could be done about it is left out.
+
+    Returns:
+        The findings that no rule cures by itself, each with the names of the rules that look for its nodes.
+    """
+    wanted = [(found, _Help()) for found in findings if found.kind in HELPED and found.where]
+    ops = {node.op for found, _ in wanted for node in found.where}
+    for rule in sorted((rule for _, _, rule in all_rules()), key=lambda rule: not rule.is_exact) if ops else ():
+        for chosen in (target.name, *target.also):
+            plan = _plan(rule, chosen, index.main.opset)
+            spoken = set() if plan is None else _ops(plan, ops)
+            if plan is None or not spoken:
+                continue
+            fires = _places(rule, index, chosen, target, ep)
+            for found, help_ in wanted:
+                nodes = [node for node in found.where if node.op in spoken]
+                if nodes:
+                    _Told(rule, chosen, chosen != target.name, ep, index).add(found, help_, nodes, fires, plan.needs)
+            if fires:
+                break
+    for found, help_ in wanted:
+        rest = [] if help_.is_whole and found.kind == "mapping" else found.helps
+        found.helps = [*help_.fires, *([] if help_.is_whole else help_.may), *rest]
+    return [(found, list(help_.may.values())) for found, help_ in wanted if not help_.is_whole]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One rule for one target.  is_aside: not for that which was asked for, but for one that it runs the forms of."""
+
+    rule: Rule
+    target: str
+    is_aside: bool
+    ep: str | None
+    index: Index
+
+    def add(self, found: Diagnostic, help_: _Help, nodes: list[Node], fires: set[Node], needs: int | None) -> None:
+        """Tell what the rule does for a finding.  needs: the opset that it would need."""
+        count = len(fires.intersection(nodes))
+        if count:
+            if help_.is_whole and not self.rule.is_exact:
+                return  # an exact one does all of it
+            many = "" if count == found.count else f" at {count} of {found.count} nodes"
+            many += "" if self.rule.is_exact else " (it changes numbers beyond rounding)"
+            help_.fires.append(f"rule {self.rule.name} fires{many}: {self._command('rewrite', 'IN', 'OUT')}")
+            help_.is_whole = help_.is_whole or (count == found.count and self.rule.is_exact)
+        elif needs is not None or found.kind == "mapping" or self.rule.lacking:
+            told = self._near(nodes[0], found.kind == "mapping")
+            help_.may |= {told: self.rule.name} if told and self.rule.is_exact else {}
+
+    def _near(self, node: Node, is_placeholder: bool) -> str:
+        """What to say of a rule that does not fire at a node; "" where it comes not near to it."""
+        if self.rule.search is not None:
+            return ""
+        miss = next(iter(misses_at(self.index, self.rule, self.target, self.ep, node)), None)
+        if miss is not None and miss.opset:
+            return f"rule {self.rule.name} may do from opset {miss.opset} on: {upgrade_to(miss.opset)}"
+        if miss is not None and self.rule.lacking and _is_of_node(miss):
+            return f"rule {self.rule.name} writes it otherwise, but not here: {miss.reason}"
+        if miss is None or not miss.near or not is_placeholder or self.is_aside:
+            return ""
+        why = f"does not fire ({miss.reason})"
+        return f"rule {self.rule.name} looks for it and {why}: {self._command('explain', 'IN')}"
+
+    def _command(self, *words: str) -> str:
+        return command(*words, "--rules", self.rule.name, *placed(self.target, self.ep))
+
+
+def _is_of_node(miss: Mismatch) -> bool:
+    """Whether a pattern is of the node, and what is said against it of no other node."""
+    is_whole = miss.matched == miss.total and miss.kind != "escape"
+    return not miss.also and (is_whole or (miss.total == 1 and miss.kind == "operand"))
+
+
+def _plan(rule: Rule, target: str, opset: int | None) -> Plan | None:
+    try:
+        plan = rule.plan(target, opset)
+    except SurgeonError:  # a pack of the user's own may hold a rule that cannot be traced: no fault of the model
+        return None
+    return plan if isinstance(plan, Plan) else None
+
+
+def _ops(plan: Plan, wanted: set[str]) -> set[str]:
+    """Which of these ops a rule's patterns speak of; of a search, the placeholders that it may name."""
+    found: set[str] = set()
+    for compiled in plan.sources:
+        if compiled.search is unnamed_arguments:
+            found.update(op for op in wanted if "::" in op)
+        if compiled.search is not None and compiled.search.replaces is not None:
+            found.update(filter(compiled.search.replaces, wanted))
+        said = ops_of(compiled.pattern)
+        wild = [name for name in said if "*" in name]
+        found.update(op for op in wanted if op in said or any(fnmatchcase(op, name) for name in wild))
+    return found
+
+
+def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:
+    """The nodes that a rule replaces by what the target runs.  chosen: the target that the rule writes for."""
+    driver = Driver(index, [rule], chosen, ep=ep)
+    found: set[Node] = set()
+    for scope in index.scopes:
+        for match, fragment in driver.writings(rule, scope):
+            if target.reads is not None:
+                runs = all(map(target.reads, fragment.as_protos()))
+            else:
+                runs = driver.acceptance.workshop.require_valid(match, fragment) is None
+            found.update(match.nodes if runs else ())
+    return found

@@ -1,0 +1,240 @@
+"""The one function that says what stands between a model and its target; nothing is edited or printed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from surgeon.diagnostics.baked_in_sizes import check_dynamic_dims
+from surgeon.diagnostics.rule_combinations import add_sets
+from surgeon.diagnostics.rule_suggestions import add_rules
+from surgeon.errors import GraphError, UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written
+from surgeon.ir.index import Index
+from surgeon.ops.plugins.plugin_declaration import without_plugins
+from surgeon.ops.torch_fallbacks import lost
+from surgeon.pipeline.acceptance.kernel_support import provider_of
+from surgeon.pipeline.rewriting.rewrite import paused_collector
+from surgeon.pipeline.upgrading.declared_opset import declaration
+from surgeon.printed_commands import upgrade_to
+from surgeon.runtime.implementations.implementation import is_python
+from surgeon.runtime.run_limits import RUN_TIME, require_run_time
+from surgeon.runtime.sessions.ort_session import require_libraries
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.opsets.migration import newest_opset
+from surgeon.target_registry import names, target_of, targets
+from surgeon.targets import op_support
+from surgeon.targets.check_context import Examination, RuntimeRequest
+from surgeon.targets.inspection.provenance import came_from, made_by_torch, torch_op
+from surgeon.targets.lint.data_size import check_data, without_echoes
+from surgeon.targets.lint.declared_shapes import check_stated_shapes
+from surgeon.targets.lint.dtype_conflicts import InferredDtypes
+from surgeon.targets.lint.finding import CONSTANT, Diagnostic, Diagnostics, Findings
+from surgeon.targets.lint.graph_structure import check_calls, check_ends, check_structure
+from surgeon.targets.lint.model_versions import check_header
+from surgeon.targets.lint.shape_mismatches import check_shapes
+from surgeon.targets.target import Target
+from surgeon.targets.user_ops import CustomOps
+
+
+def check(
+    source: Source,
+    target: str = "ort",
+    *,
+    ep: str | None = None,
+    custom_ops: Sequence[str | Path] = (),
+    load: bool = True,
+    run_time: float = RUN_TIME,
+    trt: str | None = None,
+    build: bool = False,
+    sm: str | int = "86",
+    dims: Mapping[str, int | tuple[int, int, int]] | None = None,
+) -> Findings:
+    """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
+
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        target: "ort" (ONNX Runtime), "onnx" (the standard alone), "tensorrt" (its own parser where tensorrt-rtx is
+            installed, else tables of its documentation), or another that is installed.
+        ep: the execution provider of ONNX Runtime, "cpu" by default; what falls back from another to the CPU is told
+            and does not count.
+        custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them;
+            for TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
+        load: take the runtime's own word: have TensorRT's parser read the model, or, where nothing stands against ONNX
+            Runtime's CPU provider, have that load it.
+        run_time: seconds of processor time in which it has to load, or to be built.
+        trt: which TensorRT is asked, "tensorrt-rtx" (by default) or "tensorrt".
+        build: for TensorRT, also build an engine, on any machine, and let go of it.
+        sm: the compute capability of the GPU to build for: "75", "80", "86", "89", "120" or "121".
+        dims: sizes of free dimensions in that build: one, or (least, best, largest).
+
+    Returns:
+        The findings, those that stop the model first; none, or none that `stops`, where the target runs it as far as
+        can be told.  `runtime` of them is what TensorRT itself said, and `runtime.end` why it came to no word, if so.
+
+    Raises:
+        SurgeonError: bad input, or a library of plugins that brings TensorRT none.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.check("notebooks/models/tiny_distilbert.onnx")
+        []
+    """
+    wanted = _wanted(target)
+    if ep is not None and len(wanted.providers) < 2:
+        raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
+    provider = provider_of(target, ep)
+    custom_ops = without_plugins(custom_ops)
+    own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
+    request = _request(wanted, load, run_time, trt, build, sm, dims or {}, tuple(map(_found, own)))
+    libraries = require_libraries([path for path in custom_ops if str(path) not in own])
+    custom = CustomOps(libraries)
+    with Model.open(as_written(source)) as model:
+        with paused_collector():
+            found = _findings(model, wanted, provider, custom, request)
+        is_first = any(one.name == provider for one in wanted.providers[:1])
+        if load and wanted.load is not None and is_first and not any(one.stops for one in found):
+            model.check_data(sums=True)
+            refused = None if any(map(is_python, custom_ops)) else wanted.load(model, libraries, run_time)
+            found.extend([] if refused is None else [refused])
+        is_of_torch = made_by_torch(model.skeleton)
+    for one in found:
+        _complete(one, is_of_torch)
+    found.sort(key=lambda one: not one.stops)
+    return found
+
+
+def _request(
+    target: Target,
+    load: bool,
+    run_time: float,
+    trt: str | None,
+    build: bool,
+    sm: str | int,
+    dims: Mapping[str, int | tuple[int, int, int]],
+    plugins: Sequence[str],
+) -> RuntimeRequest:
+    """What is wanted of the target's own runtime.  Raises UsageError where that has none that can be asked."""
+    if target.name != "tensorrt" and (trt is not None or build or dims):
+        raise UsageError(f"Engines are TensorRT's, and the target is {target.name}; give target tensorrt, or no build.")
+    if build and not load:
+        raise UsageError("To build a model TensorRT has to read it; leave one of the two out.")
+    if dims and not build:
+        raise UsageError("Sizes are for a build; give build too.")
+    require_run_time(run_time)
+    ranges = {name: _range(name, size) for name, size in dims.items()}
+    return RuntimeRequest(load, run_time, trt, str(sm) if build else None, ranges, plugins)
+
+
+def _range(name: str, size: Any) -> tuple[int, int, int]:
+    """The least, the best and the largest size.  Raises UsageError for what is neither a size nor three of them."""
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size, size, size)
+    if len(sizes) != 3 or not all(type(one) is int and one >= 0 for one in sizes):
+        raise UsageError(f"The size of {name!r} is {size!r}; give a number, or the least, the best and the largest.")
+    least, best, largest = sizes
+    return least, best, largest
+
+
+def _found(library: str) -> str:
+    """The full path of a library.  Raises UsageError where there is none."""
+    if not Path(library).is_file():
+        raise UsageError(f"There is no library of plugins '{library}': give the path of a shared library.")
+    return str(Path(library).absolute())
+
+
+def checked() -> list[str]:
+    """The names of the targets that models are checked for."""
+    return [target.name for target in targets() if isinstance(target, Target)]
+
+
+def _wanted(name: str) -> Target:
+    """The target to check for.  Raises UsageError where there is none."""
+    found = target_of(name) if name in names() else None
+    if not isinstance(found, Target):
+        raise UsageError(f"There is no target {name!r} to check for; choose one of {', '.join(checked())}.")
+    return found
+
+
+def _findings(
+    model: Model, target: Target, provider: str | None, custom: CustomOps, request: RuntimeRequest
+) -> Findings:
+    found = Diagnostics()
+    proto = model.skeleton
+    check_header(proto, found, target.knows_imports)
+    if target.check_header is not None:
+        target.check_header(proto, found)
+    check_structure(proto, found)
+    if not check_calls(proto, found):  # whatever looks into the calls would not end either
+        findings = Findings(list(found))
+        findings.target = target.name
+        return findings
+    wrong = check_data(model, found)
+    index = Index(model)
+    shapes = shapes_of(index)
+    dtypes = InferredDtypes(index, shapes, found)
+    check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
+    check_stated_shapes(index, shapes, found)
+    check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
+    limits = target.limits_of(index, shapes, provider)
+    if wrong:  # a runtime is not given data that are not what the file says
+        request = replace(request, load=False)
+    examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, request)
+    (target.examine or op_support.examine)(examination)
+    _check_opset(target, index, found)
+    is_sound = _is_sound(index)
+    if is_sound:
+        check_dynamic_dims(index, found)
+    findings = Findings(without_echoes(list(found), wrong))
+    findings.runtime, findings.target = found.runtime, target.name
+    if is_sound:
+        uncured = add_rules(findings, index, target, provider)
+        known = [found for found, _ in uncured]
+        uncured += [(found, []) for found in findings if CONSTANT in found.helps and found not in known]
+        add_sets(uncured, index, model, target, provider)
+        _add_declared(findings, index)
+    return findings
+
+
+def _add_declared(findings: Findings, index: Index) -> None:
+    """Put what declares the opset of the nodes behind the rules that help, where the model declares another."""
+    newer = [found for found in findings if found.kind == "opset"]
+    try:
+        opset = declaration(index, newest_opset())[0] if newer else 0
+    except GraphError:  # no opset fits all nodes
+        return
+    for found in newer if opset else ():
+        rules = sum(text.startswith("rule ") for text in found.helps)
+        found.helps.insert(rules, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
+
+
+def _check_opset(target: Target, index: Index, found: Diagnostics) -> None:
+    """Note a version of ai.onnx that the target is not documented for; one that is too old is not read."""
+    opsets = target.opsets
+    version = index.main.opset
+    if opsets and version and version not in opsets:
+        title = f"{target.title} {target.version}".strip()
+        told = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, the model's is {version}"
+        is_read = found.runtime is not None and found.runtime.title != ""  # by the runtime itself, whatever it promises
+        found.add("advice", "", told, stops=version < opsets[0] and not is_read)
+
+
+def _complete(found: Diagnostic, is_of_torch: bool) -> None:
+    """Say where the nodes came from, and what nothing brings back."""
+    protos = [node.proto for node in found.where]
+    found.came_from = next(filter(None, map(came_from, protos)), "")
+    found.is_of_torch = is_of_torch
+    if is_of_torch:
+        found.torch_op = next(filter(None, map(torch_op, protos)), "")
+    told = next(filter(None, map(lost, protos)), None)
+    if told is not None:
+        found.helps = [told.rstrip(".")]
+
+
+def _is_sound(index: Index) -> bool:
+    """Whether rules can be run over the index."""
+    try:
+        index.check()
+    except GraphError:
+        return False
+    return True

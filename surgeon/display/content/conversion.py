@@ -1,0 +1,55 @@
+"""What is said of a conversion to another dtype."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from surgeon.array_text import side_by_side
+from surgeon.number_text import runs_text
+from surgeon.precision.convert_report import LOST_WORDS, ConvertReport, off_by
+from surgeon.text import first_of
+
+_SHOWN = 3  # nodes that are named of those with one reason
+
+
+def kept_lines(report: ConvertReport) -> Iterator[tuple[str, str, int]]:
+    """The nodes that keep their dtype, those of one op and one reason together: which, why, and how many."""
+    reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for item in report.kept:
+        reasons[item.reason, item.op].append(item.node)
+    for (reason, op), nodes in reasons.items():
+        yield f"{op} {first_of(nodes, _SHOWN)}", reason, len(nodes)
+
+
+def outcome_words(report: ConvertReport) -> str:
+    """What stands behind the outcome: how far outputs move, or why nothing is known of that."""
+    if report.outcome == "unchanged":
+        if report.kept:
+            return f"nothing in it can be {report.change[1]}"
+        return f"nothing in it {'rounds' if report.followers else 'is'} {report.change[0]}"
+    if report.error is None or report.reason:
+        return report.reason
+    where = f"on {runs_text(report.runs, report.oracle)}"
+    if report.hidden is None:
+        return where
+    return f"{where}, but for rows that a mask hides whole: these move by {report.hidden:.2g} of the outputs' scale"
+
+
+def stretch_lines(report: ConvertReport) -> Iterator[str]:
+    """What came of the stretches: how many hold and how nearly, which do not, and why others were not run."""
+    every = sum(item.equal for item in report.stretches)
+    holding = [item for item in report.stretches if item.outcome == "proved"]
+    if holding:
+        worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
+        told = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
+        where = f"from {worst.first} to {worst.last}"
+        error, allowed = side_by_side(worst.error or 0.0, worst.allowed, (2, 2))
+        yield f"{told}; the worst, {where}, is off by {error} of {allowed}"
+    for item in report.stretches:
+        if item.outcome == "failed":
+            yield f"from {item.first} to {item.last}: {off_by(item)}"
+    others: defaultdict[str, int] = defaultdict(int)
+    for item in report.stretches:
+        if item.outcome == "unproved":
+            others[item.reason or LOST_WORDS] += item.equal
+    for reason, count in others.items():
+        yield f"{count:,} of {every:,} unproved: {reason}"

@@ -1,0 +1,69 @@
+"""What is said of edits of a whole model."""
+
+from collections.abc import Iterator
+
+from onnx import ModelProto
+
+from surgeon.display.content.rewrite import node_line
+from surgeon.file.minimal_patch import common, runs
+from surgeon.number_text import runs_text
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.pipeline.reports.edit_report import Done, EditReport
+from surgeon.pipeline.reports.rewrite_report import NodeInfo, attributes_text
+from surgeon.proof.check_result import CheckResult
+from surgeon.targets.inspection.model_summary import type_text
+from surgeon.text import and_more
+
+SAID = 12  # sentences of one edit
+
+
+def done_words(done: Done) -> list[str]:
+    """What an edit did, the first few sentences of many."""
+    more = and_more(len(done.said) - SAID).strip()
+    return [*done.said[:SAID], *([more] if more else ())] or ["it is so already"]
+
+
+def outcome_words(report: EditReport) -> str:
+    """What stands behind the outcome: how it is known, or why it is not, and that nothing loads the model."""
+    known = _known_by(report)
+    if known and report.refused:
+        return f"{known.rstrip('.')}; {report.refused}"
+    return known or report.refused
+
+
+def _known_by(report: EditReport) -> str:
+    if report.check is not None:
+        return check_words(report.check)
+    if report.outcome == "proved":
+        return "every node and weight is the original's own, names apart"
+    return f"not to be told from the nodes alone: {report.other}" if report.other else ""
+
+
+def check_words(check: CheckResult) -> str:
+    """On what models were compared, and why that told nothing or of a difference."""
+    runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
+    return ": ".join(part for part in (runs, check.reason) if part)
+
+
+def changed_lines(report: EditReport) -> Iterator[str]:
+    """What is listed otherwise in the edited model, before with a minus and after with a plus, in the file's order."""
+    if report.skeletons is None:
+        return
+    before, after = (list(_listed(model)) for model in report.skeletons)
+    for _, gone, come in runs(common(before, after), len(before), len(after)):
+        yield from (f"- {before[place]}" for place in gone)
+        yield from (f"+ {after[place]}" for place in come)
+
+
+def _listed(model: ModelProto) -> Iterator[str]:
+    """What a model holds, a line each."""
+    yield from (f"opset {item.domain or 'ai.onnx'} {item.version}" for item in model.opset_import)
+    yield from (f"metadata {entry.key} = {entry.value}" for entry in model.metadata_props)
+    graph = model.graph
+    for kind, values in (("input", graph.input), ("output", graph.output), ("value_info", graph.value_info)):
+        yield from (f"{kind} {value.name}: {type_text(value.type)}" for value in values)
+    for tensor in graph.initializer:
+        yield f"initializer {tensor.name}: {dtype_name(tensor.data_type)}{list(tensor.dims)}"
+    for node in graph.node:
+        op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+        yield node_line(NodeInfo(node.name, op, tuple(node.input), tuple(node.output), attributes_text(node)))

@@ -1,0 +1,141 @@
+"""The one function that says how two models differ."""
+
+import time
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+from onnx import FunctionProto
+
+from surgeon.display.diff.diff_graph import GraphSide, ends_of
+from surgeon.display.diff.graph_changes import GraphChanges, merged
+from surgeon.display.diff.interface_changes import of_functions, of_header
+from surgeon.display.diff.metadata_changes import lines_of_nodes, told_of, told_of_unread
+from surgeon.display.diff.model_diff import ModelChange, ModelDiff
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written, label
+from surgeon.file.tensors.content_equality import Contents
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traversal import key_of
+from surgeon.pipeline.rewriting.rewrite import paused_collector
+
+
+def diff(first: Source, second: Source) -> ModelDiff:
+    """Say how two models differ: nodes are matched by what they are and what is around them, not by their names.
+
+    Nothing is run: whether they compute the same is for `surgeon.compare`.
+
+    Args:
+        first: a path, a ModelProto or a gs.Graph.
+        second: the same.
+
+    Returns:
+        What differs, equal changes once; names alone are no difference, nor is what models tell of themselves (`told`).
+
+    Raises:
+        ModelFileError: a file cannot be read.
+        GraphError: a model contradicts itself.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> found = surgeon.diff("notebooks/models/tiny_distilbert.onnx", "out.onnx")
+        >>> found.changes[-1].what
+        'Div, Erf, Add, Mul ×2 → com.microsoft::Gelu'
+    """
+    started = time.perf_counter()
+    with paused_collector(), Model.open(as_written(first)) as one, Model.open(as_written(second)) as other:
+        contents = Contents(one), Contents(other)
+        try:
+            found = _ModelChanges(Index(one), Index(other), contents)
+        finally:
+            for held in contents:
+                held.close()
+        changes = [*of_header(one.skeleton, other.skeleton), *found.changes]
+        told = [*told_of(one.skeleton, other.skeleton), *found.unread, *lines_of_nodes(found.told)]
+    return ModelDiff(
+        first=label(first),
+        second=label(second),
+        nodes=found.nodes,
+        same=found.same,
+        renamed=found.renamed,
+        changes=merged(changes),
+        told=told,
+        seconds=time.perf_counter() - started,
+    )
+
+
+class _ModelChanges:
+    """Compares the main graphs, functions of one name, and the bodies of nodes that stand for each other."""
+
+    def __init__(self, one: Index, other: Index, contents: tuple[Contents, Contents]) -> None:
+        self._indexes, self._contents = (one, other), contents
+        self._bodies = tuple(_bodies(index) for index in (one, other))
+        self.changes: list[ModelChange] = []
+        self.same = self.renamed = 0
+        self.told = Counter[str]()
+        self.nodes = (_count(one), _count(other))
+        self.unread = list(told_of_unread(one.main, other.main))
+        self._compare(one.main, other.main)
+        theirs = {_key(scope): scope for scope in other.functions}
+        for scope in one.functions:
+            if _key(scope) in theirs:
+                self.changes += of_functions(scope, theirs[_key(scope)])
+                self._compare(scope, theirs[_key(scope)])
+
+    def _compare(self, one: Scope, other: Scope) -> None:
+        nothing: dict[str, Hashable] = {}
+        waiting = [((one, other), (nothing, nothing), 0)]
+        while waiting:
+            scopes, outside, depth = waiting.pop()
+            names = [[set(side) for side in ends_of(scope)] for scope in scopes]
+            by_name = scopes[0] is self._indexes[0].main and names[0] == names[1]
+            sides = [
+                GraphSide(index, scope, by_name, around)
+                for index, scope, around in zip(self._indexes, scopes, outside, strict=True)
+            ]
+            found = GraphChanges(sides[0], sides[1], self._contents, scopes[0].label)
+            self.changes += found.changes
+            self.told.update(found.told)
+            self.same, self.renamed = self.same + found.same, self.renamed + found.renamed
+            if scopes[0].bodies and scopes[1].bodies:
+                numbers = {at: at for at in found.pairing.to}, found.pairing.back
+                inside = [side.seen_from_inside(depth, known) for side, known in zip(sides, numbers, strict=True)]
+                for pair in self._pairs_of_bodies(sides, found.pairing.to):
+                    waiting.append((pair, (inside[0], inside[1]), depth + 1))
+
+    def _pairs_of_bodies(
+        self, sides: Sequence[GraphSide], pairs: Mapping[int, int]
+    ) -> Iterator[tuple[Scope, Scope]]:
+        """The bodies of nodes that stand for each other, by attribute; one that only one of them has is a change."""
+        for at, to in pairs.items():
+            nodes = [side.nodes[place] for side, place in zip(sides, (at, to), strict=True)]
+            ours, theirs = (bodies.get(node, {}) for bodies, node in zip(self._bodies, nodes, strict=True))
+            for key in ours.keys() & theirs.keys():
+                yield ours[key], theirs[key]
+            for key in sorted(ours.keys() ^ theirs.keys()):
+                which = "first" if key in ours else "second"
+                site = ((nodes[0].label,), (nodes[1].label,))
+                what = f"{nodes[0].op} has the body {key[0]} in the {which} model alone"
+                self.changes.append(ModelChange("attributes", what, sites=(site,), scope=sides[0].scope.label))
+
+
+def _bodies(index: Index) -> dict[Node, dict[tuple[str, int], Scope]]:
+    """The bodies of each node that holds some, by attribute and place in it."""
+    found: dict[Node, dict[tuple[str, int], Scope]] = {}
+    for scope in index.scopes:
+        if scope.owner is not None:
+            (_, attribute), (_, place) = scope.address[-2:]
+            name = scope.owner.proto.attribute[attribute].name
+            found.setdefault(scope.owner, {})[name, place] = scope
+    return found
+
+
+def _key(scope: Scope) -> Hashable:
+    """What a function is called by."""
+    assert isinstance(scope.proto, FunctionProto), "bodies are compared where their nodes are"
+    return key_of(scope.proto)
+
+
+def _count(index: Index) -> int:
+    return sum(node.op != "Constant" for scope in index.scopes for node in scope.nodes)

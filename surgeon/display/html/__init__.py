@@ -1,0 +1,3 @@
+"""Pages and notebook cells."""
+
+__all__ = ["elements", "page", "render"]

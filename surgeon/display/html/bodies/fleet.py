@@ -1,0 +1,70 @@
+"""What is shown of a fleet: outcomes, what is wrong, what is otherwise than before, rules, and what took long."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from surgeon.automation.fleet.baseline import FleetChange
+from surgeon.automation.fleet.fleet import Fleet
+from surgeon.automation.fleet.fleet_row import FleetRow
+from surgeon.display.html.elements import (
+    Cell,
+    Content,
+    Markup,
+    Paper,
+    Row,
+    badge,
+    code,
+    facts,
+    joined,
+    section,
+    table,
+    verdict,
+)
+from surgeon.display.registry import shows
+from surgeon.number_text import seconds_text
+
+MOST = 200  # rows of one table
+
+
+@shows(Fleet, "fleet", lambda fleet: f"Fleet in {fleet.to}")
+def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
+    """All models that a recipe ran over."""
+    head: list[tuple[str, Content]] = [
+        ("outcomes", ", ".join(f"{count:,} {outcome}" for outcome, count in fleet.outcomes.items())),
+        ("kept", f"{fleet.kept:,} were done already" if fleet.kept else ""),
+        ("ended", fleet.ended),
+        ("time", seconds_text(fleet.seconds)),
+        ("written", "nothing" if fleet.is_dry else code(fleet.to)),
+    ]
+    fired = [(code(rule), count) for rule, count in fleet.counts.items()]
+    every = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")
+    return joined((
+        verdict("proved" if fleet.ok else "failed", f"{len(fleet):,} models"),
+        facts(pair for pair in head if pair[1]),
+        section("Otherwise than in the baseline", _changes(fleet.changes, "Changes since the baseline")),
+        section("New since the last run", _changes(fleet.since, "Changes since the last run to this target")),
+        section("Wrong", table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
+        section("Rules", table(("rule", "sites"), fired, "How often each rule fired, over all models")),
+        section("Slowest", table(every, map(_cells, fleet.slowest), "The models that took longest")),
+        section("Models", table(every, map(_cells, islice(fleet, MOST)), f"The first {MOST:,} models, by name")),
+    ))
+
+
+STALE = "What lies at its target was not made by this run."
+
+
+def _changes(changes: Iterable[FleetChange], caption: str) -> Markup:
+    rows = [
+        ("worse" if change.is_regression else "other", code(change.model), change.what)
+        for change in islice(changes, MOST)
+    ]
+    return table(("change", "model", "what"), rows, caption)
+
+
+def _cells(row: FleetRow) -> Row:
+    fired = ", ".join(f"{rule} {count:,}" for rule, count in row.counts.items())
+    sites = sum(row.proofs.values())
+    nodes = "{:,} → {:,}".format(*row.nodes) if row.nodes[0] else ""
+    seconds = Cell(seconds_text(row.seconds), row.seconds)
+    why = f"{row.why} {STALE}".lstrip() if row.stale else row.why
+    return code(row.model), badge(row.outcome), fired, sites, nodes, seconds, why

@@ -1,0 +1,210 @@
+"""What is shown of rewrites: rules, each kind of site before and after, what was missed, and how all was proved."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from surgeon.array_text import side_by_side
+from surgeon.display.content.near_misses import help_line, remarks, silent_rules, told_lines
+from surgeon.display.content.rewrite import (
+    allowed_texts,
+    deviation_text,
+    edited_lines,
+    error_words,
+    layers_words,
+    not_covered_words,
+    outcome_words,
+    proof_words,
+    rules_text,
+    scope_name,
+    site_lines,
+    tail_words,
+    tried_words,
+    upgrade_lines,
+)
+from surgeon.display.html.elements import (
+    Cell,
+    Content,
+    Markup,
+    Paper,
+    Row,
+    badge,
+    changed,
+    code,
+    element,
+    facts,
+    fold,
+    joined,
+    listed,
+    section,
+    table,
+    verdict,
+)
+from surgeon.display.pictures.draw import draw
+from surgeon.display.pictures.draw import of_match as draw_match
+from surgeon.display.registry import by_source, shows
+from surgeon.number_text import seconds_text
+from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.proof.site_proof import SiteProof
+from surgeon.rules.matching.matcher import Match
+from surgeon.text import and_more, first_of
+
+FEW, KINDS = 3, 12  # names in a line; kinds of sites in a cell of a notebook
+OWN = ("rule", "scope", "root", "outcome", "proof", "undone")  # what a page has of a site that is like another one
+
+
+def report_data(report: Report) -> dict[str, Any]:
+    """A report as `to_dict` has it; of sites that are equal the first one is whole, and the others say which it is."""
+    found = report.to_dict()
+    for key, sites in (("sites", report.sites), ("rolled_back", report.rolled_back)):
+        places = {id(site): place for place, site in enumerate(sites)}
+        for first, *others in kinds(sites):
+            for place in (places[id(site)] for site in others):
+                told = found[key][place]
+                found[key][place] = {"like": places[id(first)], **{name: told[name] for name in OWN}}
+    return found
+
+
+@shows(Report, "rewrite", by_source("A rewrite"), report_data)
+def of_report(report: Report, paper: Paper) -> Markup:
+    """All that a rewrite did."""
+    silent = silent_rules(report)
+    asides = [element("p", line) for line in (help_line(report), *report.next_steps, *remarks(report)) if line]
+    misses = told_lines(report, verbose=paper.is_page)
+    alike = kinds(report.sites), kinds(report.rolled_back)
+    shown = KINDS if not paper.is_page else None
+    more = and_more(max(0, len(alike[0]) - KINDS) if shown else 0, "kinds of sites: surgeon.page(report) has all")
+    return joined((
+        verdict(report.outcome, outcome_words(report)),
+        facts(_head(report)),
+        section("Rules", (_rules(report, silent), _silent(silent), *asides)),
+        section("Rolled back", [of_kind(sites, paper) for sites in alike[1]]),
+        section("Sites", [*(of_kind(sites, paper) for sites in alike[0][:shown]), more]),
+        section("Not rewritten", listed(line.strip() for line in misses) if misses else ""),
+        section("How it was proved", facts(_proved(report))),
+    ))
+
+
+def _head(report: Report) -> Iterator[tuple[str, Content]]:
+    yield "model", code(report.source) if report.source else ""
+    yield "target", report.target if report.ep is None else f"{report.target} ({report.ep})"
+    yield from edited_lines(report.edited) if report.edited is not None else ()
+    yield from upgrade_lines(report.upgrade) if report.upgrade is not None else ()
+    constants = " ({:,} → {:,} of them Constants)".format(*report.constants) if any(report.constants) else ""
+    yield "nodes", f"{report.nodes_before:,} → {report.nodes_after:,}{constants}"
+    yield "written", code(report.output) if report.written else "nothing"
+
+
+def _proved(report: Report) -> Iterator[tuple[str, Content]]:
+    for name, words in (("proofs", proof_words(report)), ("differs", error_words(report))):
+        for place, line in enumerate(words):
+            yield "" if place else name, line
+    tried = tried_words(report)
+    yield "tried", tried
+    yield "", not_covered_words(report) if tried else ""
+    if report.check is not None and report.check.layers is not None:
+        yield "layers", layers_words(report.check.layers)
+    yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())
+
+
+def _rules(report: Report, silent: Iterable[str]) -> Markup:
+    """How often each rule fired, where, and the error nearest to what is allowed."""
+    rows: list[Row] = []
+    for name, count in report.counts.items():
+        if name in silent:
+            continue
+        sites = [site for site in report.sites if name in site.rules]
+        gone = sum(name in site.rules for site in report.rolled_back)
+        names = tail_words(report) if name in report.tails else first_of([site.root for site in sites], FEW)
+        errors = [site.proof.worst for site in sites if site.proof is not None and site.proof.worst is not None]
+        worst = max(errors, key=lambda error: error.severity, default=None)
+        numbers = () if worst is None else side_by_side(worst.gap, worst.allowed)
+        share = Cell(" of ".join(numbers), 0 if worst is None else worst.severity)
+        rows.append([code(name), count, gone, names, share])
+    return table(("rule", "times", "rolled back", "where", "worst error of what is allowed"), rows, "Rules that ran")
+
+
+def _silent(silent: frozenset[str]) -> Markup:
+    return element("p", f"{len(silent):,} other rules did nothing.", class_="faint") if silent else Markup("")
+
+
+def kinds(sites: Sequence[Site]) -> list[list[Site]]:
+    """Sites that are equal together: by the rules, the nodes that went and came, and what became of them."""
+    found: dict[object, list[Site]] = {}
+    for site in sites:
+        nodes = (tuple((node.op, node.attributes) for node in side) for side in (site.replaced, site.added))
+        worst = site.proof.worst if site.proof is not None else None
+        reason = site.reason.replace(repr(worst.name), "''") if worst is not None else site.reason
+        found.setdefault((site.rules, *nodes, site.outcome, reason), []).append(site)
+    return list(found.values())
+
+
+def of_kind(sites: Sequence[Site], paper: Paper) -> Markup:
+    """Equal sites as one that unfolds to its picture."""
+    first = sites[0]
+    times = f" × {len(sites):,}" if len(sites) > 1 else ""
+    where = f"{first.root}{and_more(len(sites) - 1)}"
+    title = joined((badge(first.outcome), " ", element("b", rules_text(first)), times, " at ", code(where)))
+    names = (f"{scope_name(site)}: {site.root}" if site.scope else site.root for site in sites)
+    others = fold(f"all {len(sites):,} sites", listed(map(code, names))) if len(sites) > 1 else Markup("")
+    return fold(title, (_of_site(first, paper), others))
+
+
+@shows(Site, "site", lambda site: f"{site.rule} at {site.root}")
+def of_site(site: Site, paper: Paper) -> Markup:
+    """One site, unfolded."""
+    head = element("p", (badge(site.outcome), " ", element("b", rules_text(site)), " at ", code(site.root)))
+    return joined((head, _of_site(site, paper)))
+
+
+def _of_site(site: Site, paper: Paper) -> Markup:
+    reason = element("p", f"{site.reason}.") if site.reason else Markup("")
+    about = f"{rules_text(site)} at {site.root}, before and after"
+    drawn = Markup("") if site.is_shared else paper.figure(lambda: draw(site), about)
+    nodes = changed(site_lines(site))
+    proof = facts(_of_proof(site.proof)) if site.proof is not None else Markup("")
+    return joined((reason, drawn, nodes if not drawn else fold("nodes", nodes), proof))
+
+
+def _of_proof(proof: SiteProof) -> Iterator[tuple[str, Content]]:
+    """How one site was proved, and by how much it differs."""
+    if proof.runs:
+        yield "proof", f"{proof.runs:,} runs under {proof.oracle}, against {proof.reference}"
+    elif proof.oracle:
+        yield "proof", f"{proof.oracle}, against {proof.reference}"
+    if proof.kinds:
+        yield "tried", ", ".join(proof.kinds)
+    if proof.sizes:
+        yield "sizes", first_of(proof.sizes, FEW)
+    worst = proof.worst
+    if worst is not None:
+        gap, allowed = allowed_texts(worst.gap, worst.allowed, worst.scale)
+        yield "differs", f"by {gap} where {allowed} is allowed, in {worst.name!r} ({worst.dtype})"
+        if worst.original is not None:
+            yield "", f"original {deviation_text(worst.original)}; rewritten {deviation_text(worst.rewritten)}"
+
+
+@shows(Match, "match", lambda match: f"{match.pattern.name} at {match.root.label}", lambda match: _match_data(match))
+def of_match(match: Match, paper: Paper) -> Markup:
+    """What a pattern found: its nodes, and what its captures stand for."""
+    about = f"{match.pattern.name} at {match.root.label}"
+    return joined((
+        element("p", (element("b", match.pattern.name), " at ", code(match.root.label), f" ({match.pattern.where})")),
+        paper.figure(lambda: draw_match(match), about),
+        facts((name, code(told)) for name, told in _captures(match)),
+    ))
+
+
+def _captures(match: Match) -> Iterator[tuple[str, str]]:
+    """What each capture stands for, in a word."""
+    for name, found in match.bound.items():
+        if not name.startswith("_"):
+            yield name, "left out" if found is None else str(found[0] if isinstance(found, tuple) else found)
+
+
+def _match_data(match: Match) -> dict[str, object]:
+    return {
+        "pattern": match.pattern.name,
+        "nodes": [node.label for node in match.nodes],
+        "outputs": list(match.outputs),
+        "captures": dict(_captures(match)),
+    }

@@ -1,0 +1,3 @@
+"""Graphs drawn as SVG."""
+
+__all__ = ["diagram", "draw", "pattern_diagram", "svg"]

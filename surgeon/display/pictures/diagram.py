@@ -1,0 +1,227 @@
+"""What a picture shows of a graph: boxes for nodes, pills for its ends, and the tensors between them.
+
+Constants are no boxes of their own: they are rows of the nodes that read them, by the name that the schema gives the
+input.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import AttributeProto
+
+from surgeon.errors import ModelFileError
+from surgeon.file.tensors.decoding import decode
+from surgeon.ir.index import Index
+from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope, split_op
+from surgeon.ops.schemas import knows_domain, schema
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.rules.matching.match_state import plain
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.tensor_types import Open, spelled
+from surgeon.text import counted
+
+LONGEST_ROW, LONGEST_LIST, SHOWN_ELEMENTS = 40, 8, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One node, or one end of the graph.
+
+    kind: onnx, runtime (an op that ONNX Runtime adds), function (a local one), foreign (all other domains), or input,
+    output, outside, constant for pills.  hint: the name of the node, which a pointer over it shows.  is_marked: it
+    stands out, as what is wrong does.
+    """
+
+    kind: str
+    title: str
+    domain: str = ""
+    rows: tuple[str, ...] = ()
+    hint: str = ""
+    is_marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A tensor on its way from one box to another; both by place.  label: its dtype and shape, may be empty."""
+
+    source: int
+    target: int
+    tensor: str
+    label: str
+
+
+@dataclass(slots=True)
+class Diagram:
+    """All of one picture.  title: may be empty."""
+
+    title: str = ""
+    boxes: list[Box] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> int:
+        """How many boxes are nodes."""
+        return sum(box.kind in ("onnx", "runtime", "function", "foreign") for box in self.boxes)
+
+
+class Reader:
+    """Reads nodes of one scope into boxes and wires.  marked: nodes that stand out."""
+
+    def __init__(self, index: Index, scope: Scope, marked: Collection[Node] = ()) -> None:
+        self.index, self.scope, self.marked = index, scope, marked
+        self._gone: dict[str, onnx.TensorProto] = {}  # constants that a rewrite has dropped
+        self._functions = {item.label.removeprefix("function "): list(item.proto.input) for item in index.functions}
+
+    def read(self, nodes: Sequence[Node], outputs: Sequence[str], title: str) -> Diagram:
+        """Return the picture of some nodes.  outputs: the tensors that go out, in order."""
+        found = Diagram(title)
+        self._remember(nodes)
+        nodes = [node for node in nodes if node.op != "Constant" or set(node.outputs) & set(outputs)]
+        made: dict[str, int] = {}
+        for node in nodes:
+            made.update({name: len(found.boxes) for name in node.outputs if name})
+            found.boxes.append(self._box(node))
+        sources: dict[str, int] = {}
+        for target, node in enumerate(nodes):
+            for name in dict.fromkeys(self._reads(node)):
+                if name in made:
+                    found.wires.append(Wire(made[name], target, name, self.type_text(name)))
+                elif not self._is_constant(name):
+                    if name not in sources:
+                        sources[name] = len(found.boxes)
+                        found.boxes.append(self._pill("input" if name in self.scope.inputs else "outside", name))
+                    found.wires.append(Wire(sources[name], target, name, ""))
+        for name in dict.fromkeys(outputs):
+            if name not in made and name not in sources:
+                sources[name] = len(found.boxes)
+                found.boxes.append(self._pill("constant" if self._is_constant(name) else "input", name))
+            found.wires.append(Wire(made.get(name, sources.get(name, 0)), len(found.boxes), name, ""))
+            found.boxes.append(self._pill("output", name))
+        return found
+
+    def type_text(self, name: str) -> str:
+        """The dtype and shape of a tensor as people read them: float32[batch,64]; empty where neither is known."""
+        dtype, shape = shapes_of(self.index).facts(self.scope, name)
+        return type_text(dtype or 0, shape)
+
+    def _remember(self, nodes: Sequence[Node]) -> None:
+        """Keep the constants of the source that these nodes read, and that no longer are in the model."""
+        read = {name for node in nodes for name in node.inputs if name and self.scope.home(name) is None}
+        if isinstance(self.scope.proto, onnx.GraphProto) and read:
+            self._gone.update({item.name: item for item in self.scope.proto.initializer if item.name in read})
+        for node in nodes:
+            value = node.attribute("value") if node.op == "Constant" else None
+            if value is not None and node.outputs[0] in read:
+                self._gone[node.outputs[0]] = value.t
+
+    def _reads(self, node: Node) -> Iterator[str]:
+        """The tensors that a node reads, those that its bodies take from here included."""
+        yield from filter(None, node.inputs)
+        for body in self.scope.bodies:
+            if body.owner is node:
+                yield from self._captured(body)
+
+    def _captured(self, body: Scope) -> Iterator[str]:
+        for inner in body.nodes:
+            yield from (name for name in inner.inputs if name and not body.defines(name) and self.scope.defines(name))
+        for further in body.bodies:
+            yield from self._captured(further)
+
+    def _is_constant(self, name: str) -> bool:
+        home = self.scope.home(name)
+        if home is None:
+            return name in self._gone
+        node = home.producers.get(name)
+        is_overridable = name in home.inputs
+        return (name in home.initializers and not is_overridable) or (node is not None and node.op == "Constant")
+
+    def _pill(self, kind: str, name: str) -> Box:
+        text = self.type_text(name)
+        return Box(kind, cut(name), rows=(text,) if text else (), hint=name)
+
+    def _box(self, node: Node) -> Box:
+        domain, op = split_op(node.op)
+        rows = [row for place, name in enumerate(node.inputs) for row in self._constant_rows(node, place, name)]
+        rows += [cut(f"{item.name}={attribute_text(op, item)}") for item in node.proto.attribute]
+        domain = "" if domain in DEFAULT_DOMAINS else domain
+        return Box(self._kind(node.op, domain), op, domain, tuple(rows), node.name, node in self.marked)
+
+    def _kind(self, op: str, domain: str) -> str:
+        if op in self._functions:
+            return "function"
+        if domain in DEFAULT_DOMAINS:
+            return "onnx"
+        return "runtime" if knows_domain(domain) else "foreign"
+
+    def _constant_rows(self, node: Node, place: int, name: str) -> Iterator[str]:
+        if not name or not self._is_constant(name):
+            return
+        domain, op = split_op(node.op)
+        known = schema(domain, op, self.scope.versions.get(domain))
+        formals = self._functions.get(node.op) or [item.name for item in (known.inputs if known is not None else ())]
+        formal = formals[place] if place < len(formals) else f"input {place}"
+        if name in self._gone:
+            yield cut(f"{formal}: {tensor_text(self._gone[name])}")
+            return
+        shape = shapes_of(self.index).shape(self.scope, name)
+        if shape is not None and np.prod([size for size in shape if isinstance(size, int)]) <= SHOWN_ELEMENTS:
+            value = self.index.constants.get(self.scope, name)
+            if value is not None:
+                yield cut(f"{formal}: {numbers_text(value.array)}")
+                return
+        yield cut(f"{formal}: {self.type_text(name)}")
+
+
+def type_text(dtype: int, shape: Open | None) -> str:
+    """A dtype and shape as people read them: float32[batch,64]; empty where neither is known."""
+    name = dtype_name(dtype) if dtype else ""
+    if shape is None:
+        return name
+    return f"{name or '?'}[{','.join(map(spelled, shape))}]"
+
+
+def attribute_text(op: str, item: AttributeProto) -> str:
+    """The value of an attribute in a few words."""
+    if item.ref_attr_name:
+        return f"@{item.ref_attr_name}"
+    if op == "Cast" and item.name == "to":
+        return type_text(item.i, None)
+    if item.type == AttributeProto.GRAPH:
+        return counted(len(item.g.node), 'node')
+    if item.type == AttributeProto.TENSOR:
+        return tensor_text(item.t)
+    if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+        numbers = [str(np.float32(number)) for number in (item.floats or [item.f])]
+        return _list_text(numbers) if item.type == AttributeProto.FLOATS else numbers[0]
+    if item.type in (AttributeProto.INT, AttributeProto.STRING):
+        return repr(plain(item))
+    if item.type in (AttributeProto.INTS, AttributeProto.STRINGS):
+        return _list_text([repr(element) for element in plain(item)])
+    return str(AttributeProto.AttributeType.Name(item.type)).lower()
+
+
+def tensor_text(tensor: onnx.TensorProto) -> str:
+    """A stored tensor: by value where it is small and has one, else by dtype and shape."""
+    if np.prod(tensor.dims) <= SHOWN_ELEMENTS and not tensor.external_data:
+        with suppress(ModelFileError):
+            return numbers_text(decode(tensor))
+    return type_text(tensor.data_type, tensor.dims)
+
+
+def numbers_text(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
+    """A small constant by value: 0.5, [1, 64]."""
+    items = [str(item) for item in array.reshape(-1)]
+    return _list_text(items) if array.ndim else items[0]
+
+
+def cut(text: str) -> str:
+    """A text that a box can hold."""
+    return text if len(text) <= LONGEST_ROW else text[: LONGEST_ROW - 1] + "…"
+
+
+def _list_text(items: Sequence[str]) -> str:
+    more = ["…"] if len(items) > LONGEST_LIST else []
+    return f"[{', '.join([*items[:LONGEST_LIST], *more])}]"

@@ -1,0 +1,229 @@
+"""The one function that draws: models, parts of them, and what a rewrite changed."""
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.display.pictures.diagram import Diagram, Reader
+from surgeon.display.pictures.svg import Picture, paint
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import as_written
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.pipeline.rewriting.rule_run import indexed
+from surgeon.rules.matching.matcher import Match
+from surgeon.text import nearest
+
+Drawable: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph | Report | Site"
+NODES, RADIUS, CHANGES = 60, 2, 4
+
+
+class TooManyNodes(UsageError):
+    """A graph of more nodes than are to be drawn.  count: how many; is_part: whether `around` was given."""
+
+    def __init__(self, count: int, *, is_part: bool) -> None:
+        self.count, self.is_part = count, is_part
+        super().__init__(self.told('around="node name"', "radius", f"nodes={count}"))
+
+    def told(self, around: str, radius: str, nodes: str) -> str:
+        """The sentence, with what the caller would give."""
+        how = f"choose a smaller {radius}" if self.is_part else f"choose a part with {around}"
+        return f"The graph has {self.count} nodes, too many for one picture: {how}, or allow more with {nodes}."
+
+
+def draw(
+    *models: Drawable,
+    around: str | None = None,
+    radius: int = RADIUS,
+    inside: str | None = None,
+    nodes: int = NODES,
+    titles: Sequence[str] = (),
+) -> Picture:
+    """Draw models side by side, or each site that a rewrite changed before and after.
+
+    Args:
+        models: paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one
+            Site.
+        around: the name of a node, or of a tensor: draw what is at most `radius` steps away from the node, from the one
+            that makes the tensor, or from those that read it.  In a report: the change that replaced or made it.
+        radius: steps, with `around`.
+        inside: a local function by `domain::name`, or a body as `then_branch of NODE`, in place of the main graph.
+        nodes: the most nodes to draw of one graph; a constant is no node here but part of what reads it.
+        titles: one for each model; two models are titled "before" and "after" without.
+
+    Returns:
+        A picture (SVG) that notebooks show and `save` writes; the same model gives the same one, to the letter.
+
+    Raises:
+        UsageError: a graph of more nodes, a name that is not there, or the layout library is missing (`pip install
+            "onnx-surgeon[pictures]"`).
+        ModelFileError: a file cannot be read.
+
+    Examples:
+        >>> import surgeon
+        >>> picture = surgeon.draw("notebooks/models/tiny_distilbert.onnx", around="node_gelu", radius=3)
+        >>> picture.svg.startswith("<svg")
+        True
+    """
+    if not models:
+        raise UsageError("There is nothing to draw: give a model, a report or a site.")
+    if radius < 0 or nodes < 1:
+        raise UsageError(f"radius={radius}, nodes={nodes}: a picture needs at least one node and no negative radius.")
+    if titles and len(titles) != len(models):
+        raise UsageError(f"There are {len(titles)} titles for {len(models)} models: give one for each.")
+    names = list(titles) or (["before", "after"] if len(models) == 2 else [""] * len(models))
+    contents: list[Diagram] = []
+    for model, title in zip(models, names, strict=True):
+        if isinstance(model, Report):
+            contents += _of_report(model, around)
+        elif isinstance(model, Site):
+            contents += _of_site(model, "")
+        else:
+            contents.append(_of_model(model, around, radius, inside, title, nodes))
+    for content in contents:
+        _require_few(content.nodes, nodes, around)
+    return paint(contents)
+
+
+def of_match(match: Match) -> Picture:
+    """Draw what a pattern found."""
+    return paint([Reader(match.index, match.scope).read(match.nodes, match.outputs, "")])
+
+
+def of_miss(index: Index, scope: str, root: str, at: str, pattern: Diagram | None) -> Picture:
+    """Draw what is near a node that was missed, what is wrong there marked.
+
+    Args:
+        index: the model.
+        scope: the label of the body or function.
+        root: the label of the node.
+        at: the node or tensor that is wrong.
+        pattern: what was looked for, to stand beside it.
+    """
+    home = next(item for item in index.scopes if item.label == scope)
+    ends = [item if isinstance(item, str) else item.name for item in home.proto.output]
+    nodes = _near(home, root, RADIUS)
+    wrong = [node for node in nodes if node.label == at or at in node.outputs]
+    marked = wrong or [node for node in nodes if at in node.inputs] or [node for node in nodes if node.label == root]
+    found = Reader(index, home, marked).read(nodes, _leaving(home, nodes, ends), "the model")
+    _require_few(found.nodes, NODES, root)
+    return paint([found] if pattern is None else [pattern, found])
+
+
+def of_diagrams(diagrams: Sequence[Diagram]) -> Picture:
+    """Draw boxes that were made elsewhere."""
+    return paint(diagrams)
+
+
+def _of_model(
+    model: "str | os.PathLike[str] | onnx.ModelProto | gs.Graph",
+    around: str | None,
+    radius: int,
+    inside: str | None,
+    title: str,
+    most: int,
+) -> Diagram:
+    """The main graph, a function or a body; all of it or a part."""
+    exported = getattr(model, "model", None)  # what surgeon.torch.export returns holds the model
+    source = exported if isinstance(exported, onnx.ModelProto) else model
+    with Model.open(as_written(source)) as opened:
+        index = indexed(opened)
+        scope = index.main if inside is None else _scope(index, inside)
+        ends = [item if isinstance(item, str) else item.name for item in scope.proto.output]
+        shown, outputs = list(scope.nodes), ends
+        if around is not None:
+            shown = _near(scope, around, radius)
+            outputs = _leaving(scope, shown, ends)
+        _require_few(sum(node.op != "Constant" for node in shown), most, around)
+        return Reader(index, scope).read(shown, outputs, title)
+
+
+def _require_few(count: int, most: int, around: str | None) -> None:
+    if count > most:
+        raise TooManyNodes(count, is_part=around is not None)
+
+
+def _scope(index: Index, name: str) -> Scope:
+    """A function or body by its label."""
+    for scope in index.scopes:
+        if scope.label and name in (scope.label, scope.label.removeprefix("function ")):
+            return scope
+    known = [scope.label.removeprefix("function ") for scope in index.scopes if scope.label]
+    there = f"it has {', '.join(known[:5])}" if known else "it has none"
+    raise UsageError(f"The model has no local function or body named '{name}': {there}.")
+
+
+def _near(scope: Scope, name: str, radius: int) -> list[Node]:
+    """The nodes at most `radius` steps from one, in file order."""
+    start = [node for node in scope.nodes if node.label == name or name in node.outputs]
+    if not start:  # what is given or stored: those that read it
+        start = [node for node in scope.nodes if name and name in node.inputs]
+    if not start:
+        where = scope.label or "the graph"
+        known = (item for node in scope.nodes for item in (node.label, *node.outputs) if item)
+        raise UsageError(f"No node and no tensor of {where} is named '{name}': {nearest(name, known)}")
+    distance = dict.fromkeys(start, 0)
+    waiting = deque(start)
+    while waiting:
+        node = waiting.popleft()
+        if distance[node] == radius:
+            continue
+        sources = [scope.producers[item] for item in node.inputs if item in scope.producers]
+        readers = [reader for item in node.outputs for reader in scope.readers(item) if reader.scope is scope]
+        for other in (*sources, *readers):
+            if other not in distance and other.op != "Constant":
+                distance[other] = distance[node] + 1
+                waiting.append(other)
+    return [node for node in scope.nodes if node in distance]
+
+
+def _leaving(scope: Scope, nodes: Sequence[Node], ends: Sequence[str]) -> list[str]:
+    """The tensors of some nodes that others read, or that are outputs of the graph."""
+    inside = set(nodes)
+    made = [name for node in nodes for name in node.outputs if name]
+    return [name for name in made if name in ends or any(node not in inside for node in scope.readers(name))]
+
+
+def _of_report(report: Report, around: str | None) -> list[Diagram]:
+    """Each kind of change once, the first site of it, before and after."""
+    sites = [site for site in report.sites if around is None or around in _names(site)]
+    if not sites:
+        what = "has no site" if around is None else f"has no site with '{around}'"
+        raise UsageError(f"The report {what}, so there is nothing to draw: draw the model instead.")
+    alike: dict[object, list[Site]] = {}
+    for site in sites:
+        key = (site.rules, tuple(node.op for node in site.replaced), tuple(node.op for node in site.added))
+        alike.setdefault(key, []).append(site)
+    found = []
+    for first, *others in list(alike.values())[:CHANGES]:
+        found += _of_site(first, f" (1 of {len(others) + 1})" if others else "")
+    return found
+
+
+def _names(site: Site) -> set[str]:
+    nodes = (*site.replaced, *site.swept, *site.added)
+    return {node.name for node in nodes} | {name for node in nodes for name in node.outputs}
+
+
+def _of_site(site: Site, more: str) -> list[Diagram]:
+    """What stood at one site, and what stands there now."""
+    last = site.steps[-1]
+    reader = Reader(last.match.index, last.scope)
+    gone = [node for step in site.steps for node in (*step.removed, *step.orphans) if node.original]
+    came = [node for step in site.steps for node in step.added if node.alive]
+    inner = {name for step in site.steps for node in step.added for name in node.outputs}
+    ends = list(dict.fromkeys(name for step in site.steps for name in step.outputs))
+    before = [name for name in ends if any(name in node.outputs for node in gone)]
+    after = [(last.renamed or {}).get(name, name) for name in before]
+    after = [name for name in after if name in inner or not came]
+    name = " + ".join(site.rules)
+    return [
+        reader.read(sorted(gone, key=lambda node: node.slot), before, f"{name}{more}, before"),
+        reader.read(came, after, f"{name}{more}, after"),
+    ]

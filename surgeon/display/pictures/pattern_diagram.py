@@ -1,0 +1,85 @@
+"""A pattern as a graph of what it looks for, so that it can be drawn beside a model."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon.display.pictures.diagram import Box, Diagram, Wire, cut, numbers_text, type_text
+from surgeon.ops.schemas import knows_domain, schema
+from surgeon.ops.schemas.attribute_values import dtype_number
+from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+
+MANY = 4  # elements of a constant that is told by value
+
+
+def of_pattern(pattern: Pattern, title: str, marked: str = "") -> Diagram:
+    """The boxes of a pattern: of several forms of a tensor the first one.  marked: file:line of what stands out."""
+    return _PatternReader(pattern, title, marked).diagram
+
+
+class _PatternReader:
+    """Turns the values of one pattern into boxes and wires, inputs first."""
+
+    def __init__(self, pattern: Pattern, title: str, marked: str) -> None:
+        self.diagram, self._marked = Diagram(title), marked
+        self._boxes: dict[object, int] = {}
+        for place, value in enumerate(pattern.outputs):
+            at, name = self._box(value)
+            self.diagram.wires.append(Wire(at, len(self.diagram.boxes), name, ""))
+            self.diagram.boxes.append(Box("output", "output" if len(pattern.outputs) == 1 else f"output {place}"))
+
+    def _box(self, value: Value) -> tuple[int, str]:
+        """The box that makes a value, and the name of its tensor there."""
+        value = _plain(value)
+        if isinstance(value, Output):
+            return self._operation(value.operation), f"{id(value.operation)}:{value.position}"
+        if id(value) not in self._boxes:
+            self._boxes[id(value)] = len(self.diagram.boxes)
+            title = value.name if isinstance(value, Var) else _literal(value)
+            self.diagram.boxes.append(Box("input" if isinstance(value, Var) else "constant", cut(title)))
+        return self._boxes[id(value)], str(id(value))
+
+    def _operation(self, operation: Operation) -> int:
+        if id(operation) in self._boxes:
+            return self._boxes[id(operation)]
+        known = schema(operation.domain, operation.op, None)
+        formals = [item.name for item in known.inputs] if known is not None else []
+        rows, arriving = [], []
+        for place, given in enumerate(operation.inputs):
+            value = None if given is None else _plain(given)
+            formal = formals[place] if place < len(formals) else f"input {place}"
+            if isinstance(value, Literal):
+                rows.append(cut(f"{formal}: {_literal(value)}"))
+            elif value is not None:
+                arriving.append(self._box(value))
+        rows += [cut(f"{name}={_attribute(item)}") for name, item in operation.attributes.items()]
+        if operation.rest is not None:
+            rows.append(f"*{operation.rest.name}")
+        kind = "onnx" if not operation.domain else "runtime" if knows_domain(operation.domain) else "foreign"
+        place = self._boxes[id(operation)] = len(self.diagram.boxes)
+        is_marked = bool(self._marked) and operation.where == self._marked
+        box = Box(kind, operation.op, operation.domain, tuple(rows), operation.where, is_marked)
+        self.diagram.boxes.append(box)
+        self.diagram.wires += [Wire(source, place, name, "") for source, name in arriving]
+        return place
+
+
+def _plain(value: Value) -> Var | Literal | Output:
+    """A value without a name of its own, and of several forms the first."""
+    while isinstance(value, (Named, AnyOf)):
+        value = value.value if isinstance(value, Named) else value.forms[0]
+    return value
+
+
+def _literal(value: Literal) -> str:
+    if value.value.size <= MANY:
+        return numbers_text(value.value)
+    return type_text(dtype_number(value.value.dtype.name), value.value.shape)
+
+
+def _attribute(value: Any) -> str:
+    if isinstance(value, Var):
+        return value.name
+    if isinstance(value, np.ndarray):
+        return numbers_text(value) if value.size <= MANY else f"{value.dtype}{list(value.shape)}"
+    return repr(value.decode(errors="replace") if isinstance(value, bytes) else value)

@@ -1,0 +1,78 @@
+"""The rich console that everything for people is printed on."""
+
+import codecs
+import io
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from surgeon.display.terminal.sanitise import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PLAIN_WIDTH = 120  # columns where the output is no terminal
+LOUD = {
+    "proved": ("PROVED", "bold green"),
+    "failed": ("FAILED", "bold white on red"),
+    "unproved": ("UNPROVED", "bold black on yellow"),
+    "unchanged": ("UNCHANGED", "bold yellow"),
+    "unchecked": ("NOT CHECKED", "bold yellow"),
+}
+
+
+def console_for(stream: TextIO) -> "Console":
+    """A rich console on this stream: plain and wide where it is no terminal, so that no name is cut."""
+    from rich.console import Console
+
+    class Screen(Console):
+        """Shows names as data, and leaves it to the program what to do when nobody reads on."""
+
+        def print(self, *objects: Any, **settings: Any) -> None:
+            super().print(*map(_cleaned, objects), **settings)
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Screen(file=stream, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    return console
+
+
+def titled(console: "Console", width: int = 9) -> Callable[..., None]:
+    """What prints a line of a summary: a title, empty where it goes on, and words, some of them in a style."""
+    from rich.text import Text
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<{width}}", "bold"), *parts), soft_wrap=True)
+
+    return line
+
+
+def print_json(value: Any) -> None:
+    """Print on standard output, as ASCII where that cannot have all of Unicode: escapes of its own are no JSON."""
+    import json
+
+    is_whole = codecs.lookup(sys.stdout.encoding or "ascii").name.startswith("utf")
+    print(json.dumps(value, indent=1, ensure_ascii=not is_whole))
+
+
+def make_printable(*streams: TextIO) -> None:
+    """Have streams escape what their encoding does not have, where they would raise: that of a locale may be ASCII."""
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _cleaned(item: Any) -> Any:
+    """A text of one line as a screen may show it, in the same styles; anything else as it is."""
+    from rich.text import Text
+
+    if isinstance(item, str):
+        return clean(item)
+    if not isinstance(item, Text) or clean(item.plain) == item.plain:
+        return item
+    pieces = item.divide({place for span in item.spans for place in (span.start, span.end)})
+    shown = [(clean(piece.plain), piece.spans[0].style if piece.spans else "") for piece in pieces]
+    return Text.assemble(*shown, style=item.style)

@@ -1,0 +1,77 @@
+"""The printed manual: the list of all rules, and one rule."""
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TextIO
+
+from surgeon.display.content.rule_manual import manual_lines, summary, targets_text
+from surgeon.display.terminal.console import console_for
+from surgeon.printed_commands import command
+from surgeon.rules.edit_aliases import TAILS
+from surgeon.rules.rule import Rule
+
+
+def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]], stream: TextIO) -> None:
+    """Print every rule by pack and file: name, summary, and the targets with the opset they need; then the groups."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = console_for(stream)
+    files: dict[tuple[str, str], list[Rule]] = {}
+    for pack, module, rule in found:
+        files.setdefault((pack, module), []).append(rule)
+    width = max((len(rule.name) for rules in files.values() for rule in rules), default=0)
+    for place, ((pack, module), rules) in enumerate(files.items()):
+        if place:
+            console.print()
+        title = Text.assemble((f"{module.rpartition('.')[2]}", "bold"), f"  {pack}: {module}")
+        console.print(title, soft_wrap=True)
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(min_width=width + 2, overflow="fold")
+        table.add_column(ratio=2, overflow="fold")
+        table.add_column(ratio=1, overflow="fold")
+        for rule in rules:
+            table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
+        console.print(table)
+    tails = {name: tail.summary for name, tail in TAILS.items()}
+    named = {"tails of detectors": tails, "groups": {name: ", ".join(members) for name, members in groups.items()}}
+    for title_of_all, rows in named.items() if files else ():
+        console.print()
+        console.print(Text(title_of_all, style="bold"))
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(min_width=width + 2, overflow="fold")
+        table.add_column(overflow="fold")
+        for name, words in rows.items():
+            table.add_row(f"  {name}", words)
+        console.print(table)
+    if not files:
+        console.print("No rule pack is installed.")
+
+
+def print_manual(rule: Rule, stream: TextIO) -> None:
+    """Print the manual of one rule."""
+    from rich.text import Text
+
+    console = console_for(stream)
+    for line in manual_lines(rule):
+        heading = bool(line) and not line.startswith(" ")
+        console.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
+
+
+def print_tail(name: str, stream: TextIO) -> None:
+    """Print the manual of a tail of a detector."""
+    from surgeon.edits.detection.postprocessing_edits import TAILS as EDITS
+
+    tail = TAILS[name]
+    console = console_for(stream)
+    console.print(name, style="bold")
+    console.print(f"  {tail.summary}", soft_wrap=True)
+    about = (
+        "It is an edit, since it changes what the model answers: the head is found by structure, the tail is put "
+        "behind it, held against the original in numpy, and the rules run over what comes of it.",
+        f"With settings, as thresholds: {command('append', 'IN', 'OUT', tail.kind)}",
+        *([f"Only for --target {tail.target}."] if tail.target else []),
+    )
+    manual = (inspect.getdoc(EDITS[tail.kind]) or "").partition("\n\nExamples:")[0]
+    for text in (*about, *manual.splitlines()):
+        console.print(f"  {text}" if text else "", soft_wrap=True)

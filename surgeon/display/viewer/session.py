@@ -1,0 +1,227 @@
+"""What a view asks of a model: the folded graph, what tensors are, what is in a node, and which rules come near it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from surgeon.diagnostics.explanation import fit_at, misses_at
+from surgeon.display.pictures.diagram import attribute_text, numbers_text, type_text
+from surgeon.edits.selection import is_stored
+from surgeon.errors import SurgeonError, UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written, label
+from surgeon.ir.index import Index
+from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope, split_op
+from surgeon.ops.schemas import knows_domain, schema
+from surgeon.pipeline.rewriting.rule_run import indexed
+from surgeon.rules.catalogue import all_rules
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.mismatches.mismatch import Mismatch, miss_text
+from surgeon.rules.rule import Rule
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.targets.inspection.module_scopes import path_of
+from surgeon.targets.inspection.outline import FoldedGroup, fold
+from surgeon.targets.inspection.provenance import came_from, torch_op
+
+WEIGHTS = ("of weights alone",)  # the scope of what no input changes, where it has none
+FEW, NEAREST, LONG = 16, 6, 400  # elements of a constant told by value; misses; letters of a value
+
+
+class ViewedModel:
+    """One model, opened once and asked many times; nothing in it is changed."""
+
+    def __init__(self, source: Source, target: str = "ort") -> None:
+        self.title = Path(label(source, "a model")).name
+        self.target = target
+        self._model = Model.open(as_written(source))
+        self.index: Index = indexed(self._model)
+        self._scopes = {scope.label: scope for scope in reversed(self.index.scopes)}
+        self._shown: dict[str, list[Node]] = {}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._model.close()
+
+    def told(self, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What goes to the page: the answer, or why there is none."""
+        try:
+            return {"answer": self.answer(kind, given)}
+        except SurgeonError as error:
+            return {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - the page, which waits for an answer, says it and goes on
+            return {"error": f"This is a defect of surgeon: {type(error).__name__}: {error}."}
+
+    def answer(self, kind: str, given: Mapping[str, Any]) -> Any:
+        """What is asked, as JSON can hold it.  Raises UsageError for what is no question, or of no graph or node."""
+        scope = self._scopes.get(str(given.get("scope", "")))
+        if scope is None:
+            raise UsageError("The model has no such graph; load the view again.")
+        if kind == "graph":
+            return self.graph(scope)
+        if kind == "types":
+            return self.types(scope)
+        place = given.get("node")
+        if kind not in ("node", "rules") or not isinstance(place, int) or not 0 <= place < len(scope.nodes):
+            raise UsageError("A view asks for a graph, for types, for a node or for rules; load the view again.")
+        node = scope.nodes[place]
+        return self.node(scope, node) if kind == "node" else self.rules(node)
+
+    def scope(self, label: str = "") -> Scope:
+        """A graph by its label.  Raises UsageError where there is none."""
+        if label not in self._scopes:
+            raise UsageError(f"The model has no local function or body named {label!r}.")
+        return self._scopes[label]
+
+    def shown(self, scope: Scope) -> list[Node]:
+        """The nodes that are boxes: all but Constants, which are told with what reads them."""
+        if scope.label not in self._shown:
+            self._shown[scope.label] = [node for node in scope.nodes if node.op != "Constant"]
+        return self._shown[scope.label]
+
+    def graph(self, scope: Scope) -> dict[str, Any]:
+        """A graph, folded, by columns."""
+        nodes = self.shown(scope)
+        ops = {op: place for place, op in enumerate(dict.fromkeys(node.op for node in nodes))}
+        idle = self._idle(scope, nodes)
+        groups, group_of = self._groups(scope, nodes, idle)
+        numbers: dict[str, int] = {}
+
+        def number(name: str) -> int:
+            return numbers.setdefault(name, len(numbers))
+
+        proto = scope.proto
+        ends = [[item if isinstance(item, str) else item.name for item in side] for side in (proto.input, proto.output)]
+        given = [name for name in ends[0] if name not in scope.initializers]
+        columns = {
+            "name": [node.label for node in nodes],
+            "op": [ops[node.op] for node in nodes],
+            "place": [node.slot for node in nodes],
+            "group": group_of,
+            "inputs": [[number(name) for name in node.inputs if name] for node in nodes],
+            "outputs": [[number(name) for name in node.outputs if name] for node in nodes],
+        }
+        sides = {side: [number(name) for name in names] for side, names in (("inputs", given), ("outputs", ends[1]))}
+        constants = {node.outputs[0] for node in scope.by_op.get("Constant", ()) if node.outputs}
+        stored = constants.union(scope.initializers, scope.sparse).difference(given)
+        stored.update(name for node in idle for name in node.outputs)
+        return {
+            "title": self.title,
+            "scopes": [one.label for one in self.index.scopes],
+            "ops": list(ops),
+            "kinds": [self._kind(op) for op in ops],
+            "nodes": columns,
+            "groups": groups,
+            "tensors": list(numbers),
+            **sides,
+            "stored": [place for name, place in numbers.items() if name in stored],
+        }
+
+    def _groups(
+        self, scope: Scope, nodes: Sequence[Node], idle: Collection[Node]
+    ) -> tuple[dict[str, list[Any]], list[int]]:
+        """The groups by columns, the root first, and the innermost one of each node."""
+        protos = scope.proto.node
+        paths = [path_of(protos[node.slot]) or (WEIGHTS * (node in idle)) for node in nodes]
+        root = fold(paths, [node.op for node in nodes])
+        columns: dict[str, list[Any]] = {"label": [], "parent": [], "kind": [], "count": []}
+        group_of = [0] * len(nodes)
+        waiting = [(root, -1)]
+        while waiting:
+            group, parent = waiting.pop()
+            number = len(columns["label"])
+            inside = [item for item in group.items if isinstance(item, FoldedGroup)]
+            count = sum(1 for _ in group.nodes())
+            for name, value in zip(columns, (group.label, parent, group.kind, count), strict=True):
+                columns[name].append(value)
+            for item in group.items:
+                if not isinstance(item, FoldedGroup):
+                    group_of[item] = number
+            waiting += [(one, number) for one in reversed(inside)]
+        return columns, group_of
+
+    def _idle(self, scope: Scope, nodes: Sequence[Node]) -> set[Node]:
+        """Nodes that no scope has and that read stored tensors alone: what they make is as good as stored."""
+        found: set[Node] = set()
+        made: set[str] = set()
+        for node in nodes:
+            read = [name for name in node.inputs if name]
+            if read and all(name in made or is_stored(scope, name) for name in read):
+                found.add(node)
+                made.update(node.outputs)
+        return found
+
+    def _kind(self, op: str) -> str:
+        domain, _ = split_op(op)
+        if any(one.label == f"function {op}" for one in self.index.functions):
+            return "function"
+        if domain in DEFAULT_DOMAINS:
+            return "onnx"
+        return "runtime" if knows_domain(domain) else "foreign"
+
+    def types(self, scope: Scope) -> dict[str, Any]:
+        """The dtype and shape of each tensor of the graph that was given last, equal texts once."""
+        shapes, table, found = shapes_of(self.index), dict[str, int](), list[int]()
+        for name in self.graph(scope)["tensors"]:
+            dtype, shape = shapes.facts(scope, name)
+            found.append(table.setdefault(type_text(dtype or 0, shape), len(table)))
+        return {"table": list(table), "of": found}
+
+    def node(self, scope: Scope, node: Node) -> dict[str, Any]:
+        """What is known of a node: its attributes, constants by value, and where it came from."""
+        proto = node.proto
+        _, op = split_op(node.op)
+        names = _formals(scope, node)
+        read = [(formal, name) for formal, name in zip(names, node.inputs, strict=True) if name]
+        constants = ((f"{formal} {name}", self._value(scope, name)) for formal, name in read)
+        origin = ", ".join(filter(None, (came_from(proto), torch_op(proto))))
+        return {
+            "formals": [formal for formal, _ in read],
+            "constants": [[name, value] for name, value in constants if value],
+            "attributes": [[item.name, attribute_text(op, item)] for item in proto.attribute],
+            "origin": origin or proto.doc_string[:LONG],
+        }
+
+    def _value(self, scope: Scope, name: str) -> str:
+        """A constant by value where it is small; "" for what is none, or is large."""
+        shape = self.index.constants.shape(scope, name)
+        if shape is None or _size(shape) > FEW:
+            return ""
+        found = self.index.constants.get(scope, name)
+        return "" if found is None else numbers_text(found.array)[:LONG]
+
+    def rules(self, node: Node) -> dict[str, Any]:
+        """Rules that fit a node, with the nodes of each match, and what stands against those that come near it."""
+        fits, near = list[tuple[Rule, Match]](), list[Mismatch]()
+        for _, _, rule in all_rules():
+            try:
+                match = fit_at(self.index, rule, self.target, node)
+                misses = misses_at(self.index, rule, self.target, None, node) if match is None else []
+            except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
+                continue
+            if match is not None:
+                fits.append((rule, match))
+            near += [miss for miss in misses[:1] if miss.node and miss.matched]
+        near.sort(key=lambda miss: (miss.total - miss.matched, -miss.matched))
+        fits.sort(key=lambda fit: (not fit[0].is_exact, -len(fit[1].nodes)))
+        told = [(f"{rule.name}{'' if rule.is_exact else ' (approximate)'}: {match.pattern.name}", match.nodes)
+                for rule, match in fits]
+        return {
+            "fits": [[text, [one.slot for one in nodes]] for text, nodes in told],
+            "near": [miss_text(miss) for miss in near[:NEAREST]],
+        }
+
+
+def _formals(scope: Scope, node: Node) -> list[str]:
+    """The name that the schema gives each input."""
+    domain, op = split_op(node.op)
+    known = schema(domain, op, scope.versions.get(domain))
+    names = [item.name for item in known.inputs] if known is not None else []
+    return [names[place] if place < len(names) else f"input {place}" for place in range(len(node.inputs))]
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+

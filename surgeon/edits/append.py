@@ -1,0 +1,262 @@
+"""What is done with a model's answer, as part of the model: the best class, probabilities, the best few."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from onnx import TensorProto, ValueInfoProto
+
+from surgeon.errors import UsageError
+from surgeon.ops.builder.graph import Graph, Tensor
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.pipeline.editing.draft import ModelDraft, untold
+from surgeon.pipeline.editing.edit import KeyedEdit, flag_of
+from surgeon.pipeline.editing.node_insertion import Build, add_nodes
+from surgeon.pipeline.editing.prune import keep, prune
+from surgeon.proof.model.exposed_outputs import needed
+from surgeon.runtime.kernels.aten import sigmoid
+
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+
+
+def replace_outputs(
+    draft: ModelDraft,
+    reads: Sequence[str],
+    makes: Mapping[str, Callable[..., np.ndarray]],
+    build: Build,
+    *,
+    keeps: bool,
+    stated: Mapping[str, ValueInfoProto] | None = None,
+    settings: Sequence[str] = (),
+) -> list[str]:
+    """Put nodes behind outputs, and what they make in their place.
+
+    reads: the outputs, or inner tensors, whose place is that of the outputs which are computed from them; keeps: the
+    outputs stay beside the new ones.  makes: by new output, what it is of the values read, in numpy.  stated: dtypes
+    and shapes of those that no analysis tells.  settings: stored tensors that `build` takes too, behind those read.
+    Returns a sentence for each output that went though it was not read itself.
+    """
+    sources = tuple(draft.claim.original(name) for name in reads)
+    gone = [] if keeps else [value.name for value in draft.graph.output if _is_replaced(draft, value.name, reads)]
+    taken = {name: draft.facts(name).type.tensor_type.elem_type for name in (*reads, *settings)}
+    add_nodes(draft, build, taken, list(makes))
+    for name, change in makes.items():
+        draft.claim.answer(name, sources, change)
+    known = stated or {}
+    made = [known[name] if name in known else draft.facts(name) for name in makes]
+    keep(draft.graph.output, lambda _, value: value.name not in gone)
+    draft.graph.output.extend(made)
+    if not set(gone) <= set(reads):
+        prune(draft)
+    draft.changed()
+    return [f"output {name!r}, which is computed from it, is gone" for name in gone if name not in reads]
+
+
+def _is_replaced(draft: ModelDraft, output: str, reads: Sequence[str]) -> bool:
+    """Whether an output is one of those read, or computed from inner tensors that are."""
+    inner = {name for name in reads if draft.kind(name) != "output"}
+    return output in reads or not inner.isdisjoint(needed(draft.graph, [output])[1])
+
+
+def require_floats(draft: ModelDraft, name: str) -> int:
+    """The rank of a tensor of floats.  Raises UsageError for any other, and where there is none of this name."""
+    if name not in draft.tensors():
+        draft.output(name)
+    dtype = draft.facts(name).type.tensor_type.elem_type
+    if dtype not in FLOATS:
+        raise UsageError(f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}; this needs one of floats.")
+    found = draft.shapes.facts(draft.index.main, name)
+    if found.shape is None:
+        raise untold(name, found)
+    return len(found.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfScores(KeyedEdit):
+    """What is common to edits that read scores along an axis."""
+
+    output: str
+    axis: int = -1
+    keep: bool = False
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": flag_of}
+
+    def _axis(self, draft: ModelDraft) -> int:
+        """The axis, counted from the front.  Raises UsageError where the output has none such."""
+        rank = require_floats(draft, self.output)
+        if not -rank <= self.axis < rank:
+            raise UsageError(f"{self.output!r} has {rank} axes, and none with the number {self.axis}.")
+        return self.axis % rank
+
+
+@dataclass(frozen=True, slots=True)
+class AppendArgMax(_OfScores):
+    """Answer with the index of the largest number along an axis, int64, instead of the numbers: OUTPUT_argmax.
+
+    Attributes:
+        output: of scores.
+        axis: along which; it goes.
+        keep: whether the scores stay an output too.
+
+    Raises:
+        UsageError: there is no such output of floats, or no such axis.
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.AppendArgMax("logits")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="classes.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("output 'logits_argmax' is the index of the largest of 'logits' along axis 2",), 'proved')
+    """
+
+    flag = "append-argmax"
+    jumps = True
+    metavar = "OUTPUT[,axis=-1,keep]"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Append it."""
+        axis, name = self._axis(draft), draft.fresh(f"{self.output}_argmax")
+
+        def build(g: Graph, x: Tensor) -> Tensor:
+            return g.arg_max(x, axis=axis, keepdims=0)
+
+        makes = {name: lambda x: np.asarray(x.argmax(axis=axis), np.int64)}
+        also = replace_outputs(draft, [self.output], makes, build, keeps=self.keep)
+        return (f"output '{name}' is the index of the largest of '{self.output}' along axis {axis}", *also)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendSoftmax(_OfScores):
+    """Answer with probabilities, the softmax along an axis, instead of scores: OUTPUT_softmax.
+
+    Attributes:
+        output: of scores.
+        axis: along which they sum to 1.
+        keep: whether the scores stay an output too.
+
+    Raises:
+        UsageError: there is no such output of floats, or no such axis.
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.AppendSoftmax("logits")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="probabilities.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("output 'logits_softmax' is the softmax of 'logits' along axis 2",), 'proved')
+    """
+
+    flag = "append-softmax"
+    metavar = "OUTPUT[,axis=-1,keep]"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Append it."""
+        axis, name = self._axis(draft), draft.fresh(f"{self.output}_softmax")
+
+        def build(g: Graph, x: Tensor) -> Tensor:
+            if int(g.opset) >= SOFTMAX_SINCE or axis == rank - 1:
+                return g.softmax(x, axis=axis)
+            raise UsageError(
+                f"Softmax along one axis that is not the last needs opset {SOFTMAX_SINCE}: raise it first."
+            )
+
+        def computed(x: np.ndarray) -> np.ndarray:
+            powers = np.exp(x.astype(np.float64) - x.max(axis=axis, keepdims=True))
+            made: np.ndarray = (powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype)
+            return made
+
+        rank = require_floats(draft, self.output)
+        also = replace_outputs(draft, [self.output], {name: computed}, build, keeps=self.keep)
+        return (f"output '{name}' is the softmax of '{self.output}' along axis {axis}", *also)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendSigmoid(KeyedEdit):
+    """Answer with probabilities, the sigmoid of each score by itself, instead of scores: OUTPUT_sigmoid.
+
+    Attributes:
+        output: of scores.
+        keep: whether the scores stay an output too.
+
+    Raises:
+        UsageError: there is no such output of floats.
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.AppendSigmoid("logits")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="probabilities.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("output 'logits_sigmoid' is the sigmoid of 'logits'",), 'proved')
+    """
+
+    output: str
+    keep: bool = False
+    flag = "append-sigmoid"
+    metavar = "OUTPUT[,keep]"
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"keep": flag_of}
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Append it."""
+        require_floats(draft, self.output)
+        name = draft.fresh(f"{self.output}_sigmoid")
+
+        def computed(x: np.ndarray) -> np.ndarray:
+            made: np.ndarray = sigmoid(x.astype(np.float64)).astype(x.dtype)
+            return made
+
+        also = replace_outputs(draft, [self.output], {name: computed}, lambda g, x: g.sigmoid(x), keeps=self.keep)
+        return (f"output '{name}' is the sigmoid of '{self.output}'", *also)
+
+
+SOFTMAX_SINCE = 13  # the opset from which Softmax is along one axis, and not along all from one on (ONNX changelog)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendTopK(_OfScores):
+    """Answer with the largest k numbers along an axis and their indices: OUTPUT_values and OUTPUT_indices (int64).
+
+    Attributes:
+        output: of scores.
+        k: how many.
+        axis: along which.
+        keep: whether the scores stay an output too.
+
+    Raises:
+        UsageError: there is no such output of floats, no such axis, or it holds fewer than k.
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.AppendTopK("logits", k=3)
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="best.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("outputs 'logits_values' and 'logits_indices' are the best 3 of 'logits' along axis 2",), 'proved')
+    """
+
+    k: int = 5
+    flag = "append-topk"
+    jumps = True
+    metavar = "OUTPUT[,k=5,axis=-1,keep]"
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"k": int, "axis": int, "keep": flag_of}
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Append it."""
+        axis = self._axis(draft)
+        shape = draft.shapes.shape(draft.index.main, self.output)
+        size = None if shape is None else shape[axis]
+        if self.k < 1 or (isinstance(size, int) and size < self.k):
+            raise UsageError(
+                f"{self.output!r} holds {size} numbers along axis {axis}, and the best {self.k} are wanted; "
+                "give 1 or more, and no more than it holds."
+            )
+        values, places = draft.fresh(f"{self.output}_values"), draft.fresh(f"{self.output}_indices")
+
+        def build(g: Graph, x: Tensor) -> Sequence[Tensor]:
+            made: Sequence[Tensor] = g.top_k(x, np.array([self.k], np.int64), axis=axis)
+            return made
+
+        def order(x: np.ndarray) -> np.ndarray:
+            found: np.ndarray = np.argsort(-x, axis=axis, kind="stable").take(range(self.k), axis=axis)
+            return found
+
+        makes = {values: lambda x: np.take_along_axis(x, order(x), axis), places: lambda x: order(x).astype(np.int64)}
+        also = replace_outputs(draft, [self.output], makes, build, keeps=self.keep)
+        return (f"outputs '{values}' and '{places}' are the best {self.k} of '{self.output}' along axis {axis}", *also)

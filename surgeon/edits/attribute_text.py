@@ -1,0 +1,96 @@
+"""Attributes of a node as one types them: alpha=0.5, sizes=[1,2], mode=linear, label:string=3."""
+
+import ast
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from onnx import AttributeProto, NodeProto, helper
+
+from surgeon.errors import UsageError
+from surgeon.ops.plugins.builtin_plugins import names_plugin, plugin_of
+from surgeon.ops.plugins.plugin_declaration import VERSION, Plugin
+from surgeon.ops.schemas import Schema
+from surgeon.ops.schemas.attribute_values import coerce
+
+Plain: TypeAlias = int | float | str
+_FORM = "NAME[:TYPE]=VALUE, TYPE being int, float, string, or one of these with an s for a list"
+_KINDS: Mapping[str, Callable[[str], Plain]] = MappingProxyType({"int": int, "float": float, "string": str})
+
+
+def typed(text: str) -> tuple[str, Any]:
+    """Name and value: a whole number is an int, another a float, what else a string; with brackets or commas, a list.
+
+    Raises UsageError where the text is not of that form.
+    """
+    head, sign, value = text.partition("=")
+    name, _, kind = head.partition(":")
+    if not sign or not name or (kind and kind.removesuffix("s") not in _KINDS):
+        raise UsageError(f"{text!r} is not of the form {_FORM}.")
+    read = _KINDS[kind.removesuffix("s")] if kind else _guess
+    bracketed = value.startswith("[") and value.endswith("]")
+    try:
+        if kind.endswith("s") or (not kind and (bracketed or "," in value)):
+            parts = [part.strip() for part in value.strip("[]").split(",") if part.strip()]
+            return name, _alike([read(part) for part in parts])
+        return name, read(value)
+    except ValueError:
+        raise UsageError(f"{value!r} is no value of the kind {kind} in {text!r}; it is of the form {_FORM}.") from None
+
+
+def spelled_value(name: str, value: Any) -> str:
+    """What `typed` reads."""
+    if isinstance(value, (list, tuple)):
+        kind = next((kind for kind, read in _KINDS.items() if value and all(type(item) is read for item in value)), "")
+        return f"{name}:{kind or 'int'}s=[{','.join(map(str, value))}]"
+    kind = "string" if isinstance(value, str) and typed(f"{name}={value}")[1] != value else ""
+    return f"{name}{f':{kind}' if kind else ''}={value}"
+
+
+def put_attributes(node: NodeProto, schema: Schema | None, values: Mapping[str, Any]) -> None:
+    """Give a node attributes, of the types that its operator or plugin declares.
+
+    Raises RuleError where a value cannot be of that type, UsageError where no attribute can hold it.
+    """
+    version = {VERSION: str(values[VERSION])} if VERSION in values else {}
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in version.items())
+    plugin = plugin_of(node) if names_plugin(node.domain, node.op_type) else None
+    rest = {name: value for name, value in values.items() if name not in version}
+    node.attribute.extend([_attribute(node, schema, plugin, name, value) for name, value in rest.items()])
+
+
+def _attribute(node: NodeProto, schema: Schema | None, plugin: Plugin | None, name: str, value: Any) -> AttributeProto:
+    spec = None if schema is None else schema.attributes.get(name)
+    field = None if plugin is None else plugin.attributes.get(name)
+    if spec is not None:
+        value = coerce(node.op_type, spec, value)
+    elif field is not None:
+        read = _KINDS.get(field.kind)
+        if read is not None and field.kind != "int":
+            value = [read(item) for item in value] if isinstance(value, (list, tuple)) else read(value)
+        if field.length > 1 and not isinstance(value, (list, tuple)):
+            value = [value]
+    if isinstance(value, (list, tuple)) and not value:
+        return helper.make_attribute(name, [], attr_type=AttributeProto.INTS)
+    try:
+        return helper.make_attribute(name, value)
+    except (TypeError, ValueError):
+        raise UsageError(f"The attribute {name!r} cannot be {value!r}; give a number, a string or a list.") from None
+
+
+def _guess(text: str) -> Plain:
+    """A number where the text is one."""
+    try:
+        found = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        found = text
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        return found
+    return text
+
+
+def _alike(values: list[Plain]) -> list[Plain]:
+    """Values of one type: ints beside floats are floats, anything beside strings is one."""
+    if any(isinstance(value, str) for value in values):
+        return [str(value) for value in values]
+    return [float(value) for value in values] if any(isinstance(value, float) for value in values) else values

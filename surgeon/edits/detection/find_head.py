@@ -1,0 +1,208 @@
+"""Where a detector's head ends, told by structure: which tensors are boxes and scores, and how they are written."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from surgeon.edits.append import FLOATS
+from surgeon.edits.detection.column_tracing import MOVES, is_constant, maker_of, scales, shape_of
+from surgeon.edits.detection.head_columns import ENDS, JOINS, columns_of, raw_tensors
+from surgeon.errors import UsageError
+from surgeon.ir.scope import Node
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.proof.model.exposed_outputs import needed
+
+SUPPRESSES = "NonMaxSuppression"
+_SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes a width, which is never negative
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHead:
+    """The head of a detector.
+
+    boxes, scores: the tensors; scores is empty where one tensor holds both.  form: "xyxy", "cxcywh", or empty where
+    the structure does not tell.  made_by: what makes probabilities of the scores in the model, "sigmoid" or "softmax";
+    empty where nothing does.  limits: those of the suppression that the model has behind it.
+    """
+
+    boxes: str
+    scores: str
+    form: str
+    made_by: str
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    is_suppressed: bool = False
+
+
+def find_head(draft: ModelDraft) -> FoundHead:
+    """The head of a model: what its own suppression reads, or the outputs that are boxes, and the scores of these.
+
+    Of several pairs that could be it, as where every decoder layer answers, those are taken that most of the model
+    computes.  Raises UsageError where there is none, or two are equally good.
+    """
+    own = draft.index.main.by_op.get(SUPPRESSES, ())
+    if own:
+        return _suppressed(draft, own)
+    shapes = {value.name: shape_of(draft, value.name) for value in draft.graph.output}
+    of_three = [name for name, shape in shapes.items() if shape is not None and len(shape) == 3]
+    of_three = [name for name in of_three if draft.facts(name).type.tensor_type.elem_type in FLOATS]
+    depth = {name: needed(draft.graph, [name]) for name in of_three}
+    boxes = [name for name in of_three if _size(shapes[name], 2) == 4 and _scores_of(name, of_three, shapes)]
+    if not boxes:
+        if len(of_three) == 1:
+            return FoundHead(of_three[0], "", "", "")
+        raise UsageError(
+            "No output is found that is boxes [batch, count, 4] beside scores [batch, count, classes]; name the head "
+            "with --output, and with --scores where it has two."
+        )
+    chosen = _best(boxes, lambda name: len(depth[name][0]), "boxes", "--output")
+    return _beside(draft, chosen, _scores_of(chosen, of_three, shapes), depth)
+
+
+def head_of(draft: ModelDraft, boxes: str, scores: str) -> FoundHead:
+    """What the structure tells of a head whose tensors are named; `scores` may be empty."""
+    return FoundHead(boxes, scores, form_of(draft, boxes) if scores else "", _made_by(draft, scores) if scores else "")
+
+
+def _size(shape: Sequence[Any] | None, axis: int) -> Any:
+    return None if shape is None else shape[axis]
+
+
+def _scores_of(boxes: str, others: Sequence[str], shapes: Mapping[str, Sequence[Any] | None]) -> list[str]:
+    count = _size(shapes[boxes], 1)
+    return [name for name in others if name != boxes and count in (shapes[name] or ())[1:]]
+
+
+def _beside(
+    draft: ModelDraft, boxes: str, candidates: Sequence[str], depth: Mapping[str, tuple[set[int], set[str]]]
+) -> FoundHead:
+    """The scores of boxes: what is computed beside them, and is no step on the way to another."""
+    last = [name for name in candidates if not any(name in depth[other][1] for other in depth if other != name)]
+    kinds = {name: columns_of(draft, name, 2) for name in candidates}
+    chosen = [name for name in last or candidates if "class" not in kinds[name]]
+    scores = _best(
+        chosen or candidates, lambda name: len(depth[name][0] & depth[boxes][0]), f"the scores of {boxes!r}", "--scores"
+    )
+    if "best score" in kinds[scores] or not chosen:
+        raw = raw_tensors(draft, (boxes, 2, 0), (scores, 2, 0))
+        how = f"name the raw ones: --output {raw[0]} --scores {raw[1]}" if all(raw) else "name the raw ones"
+        raise UsageError(f"{boxes!r} and {scores!r} are finished detections; {how}.")
+    return head_of(draft, boxes, scores)
+
+
+def _best(names: Sequence[str], rank: Callable[[str], int], what: str, option: str) -> str:
+    """The name that ranks highest.  Raises UsageError where two do."""
+    ordered = sorted(names, key=rank, reverse=True)
+    if len(ordered) > 1 and rank(ordered[0]) == rank(ordered[1]):
+        told = ", ".join(map(repr, ordered))
+        raise UsageError(f"Several outputs could be {what}: {told}; name them with {option}.")
+    return ordered[0]
+
+
+def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> FoundHead:
+    """The head in front of the model's own suppression."""
+    if len(nodes) > 1:
+        raise UsageError(
+            f"The model suppresses boxes at {len(nodes)} places, one for each class or picture: name the head with "
+            "--output and --scores."
+        )
+    node = nodes[0]
+    boxes, scores, *limits = node.inputs
+    names = ("most", "iou", "least")
+    known: dict[str, Any] = {}
+    for name, tensor in zip(names, limits, strict=False):
+        array = draft.index.constants.array(node.scope, tensor) if tensor else None
+        if array is not None and array.size == 1:
+            known[name] = int(array.flat[0]) if name == "most" else float(array.flat[0])
+    _require_whole(draft, node, boxes)
+    centred = node.attribute("center_point_box")
+    form = "cxcywh" if centred is not None and centred.i else "xyxy"
+    return FoundHead(boxes, scores, form, _made_by(draft, scores), known, is_suppressed=True)
+
+
+def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
+    """Raise UsageError for a suppression of boxes that were chosen, or moved apart by their classes, before."""
+    shape = shape_of(draft, boxes)
+    maker = draft.index.main.producers.get(boxes)
+    while maker is not None and maker.op in MOVES:
+        maker = draft.index.main.producers.get(maker.inputs[0])
+    is_moved = maker is not None and maker.op == "Add" and any(_is_thin(draft, name) for name in maker.inputs)
+    if is_moved or shape is None or any(str(size).startswith("?") for size in shape[1:]):
+        raise UsageError(
+            f"The model's own suppression at {node.label!r} reads boxes that were chosen or moved before it: name the "
+            "head in front of that with --output and --scores."
+        )
+
+
+def _is_thin(draft: ModelDraft, name: str) -> bool:
+    """Whether a tensor has one number for each box: what boxes of one class are moved by."""
+    shape = shape_of(draft, name)
+    return shape is not None and len(shape) > 1 and shape[-1] == 1 and shape[-2] != 1
+
+
+def _made_by(draft: ModelDraft, scores: str) -> str:
+    """What makes probabilities of scores: the first node behind which numbers are handed on as they are."""
+    found: set[str] = set()
+    pending, seen = [scores], set[str]()
+    while pending:
+        name = pending.pop()
+        maker = draft.index.main.producers.get(name)
+        if name in seen or (maker is None and is_constant(draft, name)):
+            continue
+        seen.add(name)
+        if maker is not None and (maker.op in MOVES or maker.op in JOINS):
+            pending += _moved(maker)
+        else:
+            found.add("" if maker is None else ENDS.get(maker.op, ""))
+    return found.pop() if len(found) == 1 else ""
+
+
+def _moved(node: Node) -> Sequence[str]:
+    """The inputs of a node whose numbers it hands on."""
+    return node.inputs if node.op == "Concat" or node.op in JOINS else node.inputs[:1]
+
+
+def form_of(draft: ModelDraft, boxes: str, axis: int = 2) -> str:
+    """How a box is written, by the nodes that compute its numbers along an axis; empty where the graph does not tell.
+
+    The second and the fourth have to be for one coordinate what the first and the third are for the other.
+    """
+    makers = [maker_of(draft, boxes, axis, column) for column in range(4)]
+    forms = {_form_of_pair(draft, makers[place], makers[place + 2]) for place in (0, 1)}
+    return forms.pop() if len(forms) == 1 else ""
+
+
+def _form_of_pair(draft: ModelDraft, first: Node | None, third: Node | None) -> str:
+    """How a box is written, by the nodes that compute two of its numbers for one coordinate."""
+    if first is None or third is None:
+        return ""
+    is_start = first.outputs[0] in _seen(draft, third)  # of a box whose end is behind it by its size
+    if third.op == "Add" and (is_start or first.op == "Sub"):
+        return "xyxy" if is_start or _share(draft, first, third) else ""
+    if third.op == "Sub":  # of two corners; one corner is a point less a distance, for the other coordinate too
+        return "cxcywh" if first is not third and _share(draft, first, third) else ""
+    is_size = third.op in _SIZES or any(name for name in _seen(draft, third) if _is_size(draft, name))
+    return "cxcywh" if is_size else ""
+
+
+def _share(draft: ModelDraft, one: Node, other: Node) -> bool:
+    return not _seen(draft, one).isdisjoint(_seen(draft, other))
+
+
+def _seen(draft: ModelDraft, node: Node) -> set[str]:
+    """The tensors that a node computes with, before they were moved or scaled by constants."""
+    return {end for name in node.inputs for end in _through(draft, name)}
+
+
+def _through(draft: ModelDraft, name: str) -> Iterator[str]:
+    """A tensor, and those that it is made of by moving and scaling."""
+    yield name
+    maker = draft.index.main.producers.get(name)
+    while maker is not None and (maker.op in MOVES or scales(draft, maker)):
+        name = next((each for each in maker.inputs if not is_constant(draft, each)), "")
+        yield name
+        maker = draft.index.main.producers.get(name)
+
+
+def _is_size(draft: ModelDraft, name: str) -> bool:
+    maker = draft.index.main.producers.get(name)
+    return maker is not None and maker.op in _SIZES

@@ -1,0 +1,188 @@
+"""What the columns of a detector's output hold, by the nodes that compute them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from surgeon.edits.detection.column_tracing import Place, changes_size, is_constant, places, shape_of, trace
+from surgeon.errors import UsageError
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.printed_commands import command
+from surgeon.shapes.tensor_types import INTEGERS
+
+SIGMOID, SOFTMAX = "sigmoid", "softmax"
+ENDS: Mapping[str, str] = {"Sigmoid": SIGMOID, "Softmax": SOFTMAX}
+JOINS = frozenset(("Mul", "Sqrt", "Pow"))  # a score times how likely there is anything at all, and its root
+_BEST = frozenset(("TopK", "ReduceMax"))
+_WHOLE = frozenset(("Floor", "Round", "Mod", "Trunc"))  # of floats: numbers of classes, computed from places
+_SHIFTS = frozenset(("Add", "Sub"))
+Origin = tuple[str, int, int]  # a tensor, an axis, and a place along it
+LEAST, MOST = 5, 2048  # columns: a box and one score, and more than any detector has classes
+Column = Literal["score", "best score", "class", "constant", "number", ""]
+
+
+def column_of(draft: ModelDraft, name: str, axis: int, place: int) -> Column:
+    """What the numbers of a tensor at one place of an axis are; empty where the graph does not tell."""
+    return _kind(draft, name, (axis, place))
+
+
+def _kind(draft: ModelDraft, name: str, at: Place | None = None) -> Column:
+    """The kind of a tensor's numbers, at one place of an axis or at all; a score that is scaled is none any more."""
+    way = [*places(draft, name, at)]
+    kind = _made_kind(draft, [each for each, _ in way])
+    is_scaled = kind in ("score", "best score") and any(changes_size(draft, each, place) for each, place in way)
+    return "number" if is_scaled else kind
+
+
+def _made_kind(draft: ModelDraft, names: Sequence[str]) -> Column:
+    """The kind of the numbers that were traced through these tensors, by the node that computes them."""
+    if any(draft.shapes.facts(draft.index.main, name).dtype in INTEGERS for name in names):
+        return "class"
+    node = draft.index.main.producers.get(names[-1])
+    if node is None or is_constant(draft, names[-1]):
+        return "constant" if is_constant(draft, names[-1]) else ""
+    if node.op in _BEST:
+        return "best score"
+    if node.op in _WHOLE:
+        return "class"
+    if node.op in ENDS:
+        return "score"
+    rest = [each for each in node.inputs if each and not is_constant(draft, each)]
+    if node.op in _SHIFTS and len(rest) == 1:
+        return "class" if _kind(draft, rest[0]) == "class" else "number"  # an angle: a share less a quarter, times pi
+    if node.op in JOINS or node.op == "Where":
+        kinds = {_kind(draft, each) for each in (rest[1:] if node.op == "Where" else rest)}
+        return next((kind for kind in _FIRST if kind in kinds), "number")
+    return "number"
+
+
+_FIRST: Sequence[Column] = ("class", "best score", "score")
+
+
+def raw_tensors(draft: ModelDraft, box: Origin, best: Origin) -> tuple[str, str]:
+    """The boxes [batch, count, 4] and the scores of classes that finished detections were chosen from.
+
+    box, best: where a number of a box lies, and the best of several scores.  Empty where the graph has no such tensor.
+    """
+    found = [each for each in trace(draft, *box) if _size_at(draft, each, 2) == 4]
+    boxes = found[-1] if found and found[-1] != box[0] else ""
+    count = _size_at(draft, boxes, 1)
+    chosen = [] if count is None else [*_chosen_from(draft, *best)]
+    by_place = {place: [each for each in chosen if _size_at(draft, each, place) == count] for place in (1, 2)}
+    return boxes, (by_place[1] or by_place[2] or [""])[-1]
+
+
+def _chosen_from(draft: ModelDraft, name: str, axis: int, best: int) -> Iterator[str]:
+    """The tensors that the best scores were chosen from, back to where scores of other columns join them."""
+    *_, last = trace(draft, name, axis, best)
+    while (node := draft.index.main.producers.get(last)) is not None and node.op in _BEST:
+        for last in trace(draft, node.inputs[0]):
+            yield last
+            maker = draft.index.main.producers.get(last)
+            if maker is not None and maker.op in _PARTS:
+                return
+
+
+_PARTS = frozenset(("Split", "Slice", "Concat"))
+
+
+def _size_at(draft: ModelDraft, name: str, axis: int) -> Any:
+    """The size of a tensor of three axes along one of them; None for any other tensor."""
+    shape = (shape_of(draft, name) if name else None) or ()
+    return shape[axis] if len(shape) == 3 else None
+
+
+def columns_of(draft: ModelDraft, name: str, axis: int) -> Sequence[Column]:
+    """The kinds of a tensor's columns along an axis; none where there are too many or nobody knows how many."""
+    width = _size_at(draft, name, axis)
+    is_known = isinstance(width, int) and width <= MOST
+    return [column_of(draft, name, axis, place) for place in range(width)] if is_known else []
+
+
+def require_raw(draft: ModelDraft, name: str, tail: str) -> None:
+    """Raise UsageError for an output of finished detections, with the names of the raw tensors.
+
+    tail: what `surgeon append` puts behind a model.
+    """
+    for axis in (2, 1):
+        columns = columns_of(draft, name, axis)
+        number, best = (columns.index(kind) if kind in columns else None for kind in ("class", "best score"))
+        if number is None and best is None:
+            continue
+        told = [f"column {number} is the number of a class"] if number is not None else []
+        told += [f"column {best} the best of several scores"] if best is not None else []
+        boxes, scores = "", ""
+        if best is not None and "number" in columns:
+            boxes, scores = raw_tensors(draft, (name, axis, columns.index("number")), (name, axis, best))
+        what = "name the raw boxes with --output, and their scores with --scores."
+        if boxes and scores:
+            named = command("append", "IN", "OUT", tail, "--output", boxes, "--scores", scores)
+            what = f"name the raw boxes and scores: {named}"
+        raise UsageError(f"{name!r} holds finished detections ({' and '.join(told)}); {what}")
+
+
+def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
+    """Raise UsageError where a column behind the box is no score, as far as the graph tells.
+
+    extra: how many columns stand behind the scores.
+    """
+    columns = columns_of(draft, name, axis)
+    behind = range(LEAST - 1, len(columns) - extra)
+    other = next((place for place in behind if columns[place] not in ("score", "constant")), None)
+    named = "name the boxes with --output and the scores with --scores."
+    if other is not None:
+        told = "is a number that is no score" if columns[other] == "number" else "cannot be told from the graph"
+        raise UsageError(
+            f"Column {other} of {name!r} {told}; say how the columns lie, with --head yolov8 (4 + classes) or yolov5 "
+            f"(5 + classes, --extra for more behind these), or {named}"
+        )
+    disorder = _disorder(draft, name, axis, behind) if columns else ""
+    if disorder:
+        raise UsageError(f"{disorder}; {named}")
+
+
+def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) -> str:
+    """Why columns of scores are not those of the classes in order, as a clause; "" where they may be.
+
+    The scores of all classes are computed together; that in column 4 may be apart, of whether there is anything.
+    """
+    ends = [list(places(draft, name, (axis, place)))[-1] for place in behind]
+    apart = int(len(ends) > 1 and ends[0][0] != ends[1][0])
+    for place, before, end in zip(behind[apart + 1 :], ends[apart:], ends[apart + 1 :], strict=False):
+        if end[0] != before[0] or (end[1] is not None and before[1] is not None and end[1] < before[1]):
+            return f"Column {place} of {name!r} is a score, but not that of the class behind column {place - 1}"
+    node = draft.index.main.producers.get(ends[-1][0])
+    if apart and node is not None and node.op in JOINS:
+        joined = {last for each in node.inputs if each for last in trace(draft, each)}
+        if ends[0][0] in joined:
+            return f"The scores of {name!r} from column 5 on are multiplied by column 4 already"
+    return ""
+
+
+def has_objectness(draft: ModelDraft, name: str, axis: int) -> bool | None:
+    """Whether column 4 says how likely there is anything, and the classes begin behind it; None if that may be.
+
+    It does where it is computed by itself (YOLOv4, v6, X), and may where one activation computes it with the box too
+    (YOLOv5, v7).  Scores of classes are computed together, and apart from the box (YOLOv8 and later).
+    """
+    if _size_at(draft, name, axis) == LEAST:
+        return None
+    *_, own = trace(draft, name, axis, 4)
+    *_, beside = trace(draft, name, axis, LEAST)
+    if own != beside:
+        return True
+    return None if any(own in _passed(draft, name, axis, place) for place in range(4)) else False
+
+
+def _passed(draft: ModelDraft, name: str, axis: int, place: int) -> set[str]:
+    """The tensors that a number of a box was computed in, on the way of its first operand each."""
+    found: set[str] = set()
+    at: Place | None = (axis, place)
+    while name:
+        way = [item for item in places(draft, name, at) if item[0]]
+        found.update(each for each, _ in way)
+        name, at = way[-1]
+        node = draft.index.main.producers.get(name)
+        if node is None or node.op not in (*ENDS, *JOINS, *_SHIFTS):
+            break
+        name = next((each for each in node.inputs if not is_constant(draft, each)), "")
+    return found

@@ -1,0 +1,238 @@
+"""How boxes and scores come of what a detector's head writes, as nodes and in numpy."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from onnx import TensorProto
+
+from surgeon.edits.append import require_floats
+from surgeon.edits.detection.find_head import form_of
+from surgeon.edits.detection.head_columns import has_objectness, require_raw, require_scores
+from surgeon.errors import UsageError
+from surgeon.ops.builder.graph import Graph, Tensor
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import KeyedEdit
+from surgeon.runtime.kernels.vision.non_max_suppression import cornered
+
+HEADS = ("yolov8", "yolov5")
+FORMS = ("xyxy", "cxcywh")
+BACKGROUNDS = ("first", "last")
+_MOST = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSplit:
+    """How boxes by their corners and scores [batch, classes, count] come of a head.
+
+    head: "yolov8", "yolov5", or of two tensors "rows" (scores [batch, count, classes]) or "columns".  centred: boxes
+    are written by centre and size.  background: the class that is none, "first" or "last"; its scores are left out.
+    extra: how many numbers of each box stand behind its scores.
+    """
+
+    head: str
+    centred: bool
+    background: str = ""
+    extra: int = 0
+
+    @property
+    def first_class(self) -> int:
+        """The number of the first class whose scores are given."""
+        return int(self.background == "first")
+
+    def nodes(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """As nodes, in float32."""
+        boxes, scores = self._parts(g, [g.cast(tensor, to=TensorProto.FLOAT) for tensor in tensors])
+        if self.centred:
+            centre, size = (_cut(g, boxes, *ends) for ends in ((0, 2), (2, 4)))
+            half = g.mul(size, 0.5)
+            boxes = g.concat(g.sub(centre, half), g.add(centre, half), axis=2)
+        if self.background:
+            scores = g.slice(scores, *_ends(*self._classes()), np.array([1], np.int64))
+        return boxes, scores
+
+    def extras(self, g: Graph, tensors: Sequence[Tensor]) -> Tensor:
+        """The numbers behind the scores, as nodes: float32[batch, count, extra]."""
+        whole = g.cast(tensors[0], to=TensorProto.FLOAT)
+        return _cut(g, g.transpose(whole, perm=[0, 2, 1]) if self.head == "yolov8" else whole, -self.extra, _MOST)
+
+    def _classes(self) -> tuple[int, int]:
+        return (1, _MOST) if self.background == "first" else (0, -1)
+
+    def _parts(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        if self.head in ("rows", "columns"):
+            boxes, scores = tensors
+            return boxes, g.transpose(scores, perm=[0, 2, 1]) if self.head == "rows" else scores
+        if self.head == "yolov8":
+            scores = g.slice(tensors[0], *_ends(4, -self.extra or _MOST), np.array([1], np.int64))
+            return _cut(g, g.transpose(tensors[0], perm=[0, 2, 1]), 0, 4), scores
+        scores = g.mul(_cut(g, tensors[0], 5, -self.extra or _MOST), _cut(g, tensors[0], 4, 5))
+        return _cut(g, tensors[0], 0, 4), g.transpose(scores, perm=[0, 2, 1])
+
+    def computed(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """In numpy, in float32; what stands behind the scores stands behind the corners of its box."""
+        one = arrays[0].astype(np.float32)
+        rows = one.transpose(0, 2, 1) if self.head == "yolov8" else one
+        rows, behind = np.split(rows, [rows.shape[2] - self.extra], axis=2)
+        if self.head in ("rows", "columns"):
+            boxes, scores = rows, arrays[1].astype(np.float32)
+            scores = scores.transpose(0, 2, 1) if self.head == "rows" else scores
+        else:
+            boxes, scores = rows[..., :4], rows[..., 4:]
+            scores = scores if self.head == "yolov8" else scores[..., 1:] * scores[..., :1]
+            scores = scores.transpose(0, 2, 1)
+        if self.background:
+            scores = scores[:, 1:] if self.background == "first" else scores[:, :-1]
+        return np.concatenate([cornered(boxes) if self.centred else boxes, behind], axis=2), scores
+
+
+def _ends(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([start], np.int64), np.array([end], np.int64)
+
+
+def _cut(g: Graph, x: Tensor, start: int, end: int) -> Tensor:
+    """Part of the last of three axes."""
+    return g.slice(x, *_ends(start, end), np.array([2], np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class OfHead(KeyedEdit):
+    """What is common to edits that read a detector's head."""
+
+    output: str
+    scores: str = ""
+    head: str = ""
+    form: str = ""
+    background: str = ""
+    ends: ClassVar[Sequence[str]] = ()
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        "scores": str,
+        "head": str,
+        "form": str,
+        "background": str,
+    }
+
+    @abstractmethod
+    def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """What the new outputs are, called by `ends`, in numpy.
+
+        boxes: by their corners, [batch, count, 4], and behind these what stands behind the scores.  scores:
+        [batch, classes, count].  first: the number of the first class.
+        """
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """What the new outputs are called."""
+        return self.ends
+
+    @property
+    def behind(self) -> int:
+        """How many numbers of each box stand behind its scores."""
+        return 0
+
+    def __post_init__(self) -> None:
+        self.require_kinds()
+        for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUNDS)):
+            given = getattr(self, name)
+            if given and given not in known:
+                raise UsageError(f"There is no {name} {given!r} of a detector; choose one of {', '.join(known)}.")
+
+    @property
+    def reads(self) -> list[str]:
+        """The tensors of the head."""
+        return [self.output, *([self.scores] if self.scores else [])]
+
+    @property
+    def told(self) -> str:
+        """The tensors of the head, for a sentence."""
+        return " and ".join(map(repr, self.reads))
+
+    def _makes(self, draft: ModelDraft, split: HeadSplit) -> dict[str, Callable[..., np.ndarray]]:
+        """By the name of each new output, what it is of the head, in numpy."""
+
+        def computed(place: int) -> Callable[..., np.ndarray]:
+            return lambda *arrays: self._found(*split.computed(*arrays), split.first_class)[place]
+
+        return {draft.fresh(name): computed(place) for place, name in enumerate(self.answers)}
+
+    def split(self, draft: ModelDraft) -> HeadSplit:
+        """How the head is cut.  Raises UsageError for what is no head of a detector."""
+        return self._two(draft) if self.scores else self._one(draft)
+
+    def _require_no_masks(self, draft: ModelDraft, rows: Any, head: str) -> None:
+        """Raise UsageError where some of a box's numbers may be no scores, but tell how prototypes make its mask."""
+        for value in draft.graph.output:
+            shape = draft.shapes.shape(draft.index.main, value.name) or ()
+            count = shape[1] if len(shape) == 4 else None
+            if isinstance(count, int) and isinstance(rows, int) and 1 < count < rows - 4 - (head == "yolov5"):
+                raise UsageError(
+                    f"{self.output!r} has {rows} numbers a box, and {value.name!r} {list(shape)} looks like prototypes "
+                    f"of masks: give nms with extra={count}, or head={head} where all behind the box are classes."
+                )
+
+    def _one(self, draft: ModelDraft) -> HeadSplit:
+        """How the head's one output is cut."""
+        shape = self.shape(draft, self.output)
+        if shape[2] == 4 and not self.head:
+            raise UsageError(f"{self.output!r} {list(shape)} holds boxes only; name their scores, with --scores.")
+        require_raw(draft, self.output, self.flag.removeprefix("append-"))
+        head = self.head
+        if not head:
+            if not all(isinstance(size, int) for size in shape[1:]) or shape[1] == shape[2]:
+                raise UsageError(
+                    f"The head of {self.output!r} {list(shape)} cannot be told by its shape: give head=yolov8."
+                )
+            head = "yolov8" if shape[1] < shape[2] else "yolov5"
+        axis = 1 if head == "yolov8" else 2
+        rows = shape[axis]
+        least = 5 if head == "yolov8" else 6
+        if isinstance(rows, int) and rows < least:
+            raise UsageError(f"{self.output!r} has {rows} numbers a box, and a {head} head has {least} or more.")
+        extra = self.behind
+        if isinstance(rows, int) and rows - extra < least:
+            raise UsageError(f"{self.output!r} has {rows} numbers a box: too few for {extra} behind its scores.")
+        if self.head:
+            return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
+        if not extra:
+            self._require_no_masks(draft, rows, head)
+        require_scores(draft, self.output, axis, extra)
+        if has_objectness(draft, self.output, axis) is (head == "yolov8"):
+            raise UsageError(self._other_head(head))
+        form = self.form or form_of(draft, self.output, axis)
+        if not form:
+            raise UsageError(
+                f"The graph does not tell how the boxes of {self.output!r} are written: say so, with --form xyxy "
+                "(corners) or cxcywh (centre and size)."
+            )
+        return HeadSplit(head, form == "cxcywh", self.background, extra)
+
+    def _other_head(self, head: str) -> str:
+        """Why an output of the shape of a head is none of it."""
+        wanted = "no number that says how likely there is anything, which a yolov5 head has in column 4"
+        if head == "yolov8":
+            wanted = "such a number in column 4, which a yolov8 head has not"
+        return (
+            f"{self.output!r} has {wanted}; name the boxes with --output and the scores with --scores, or say that "
+            f"the columns lie so, with --head {head}."
+        )
+
+    def _two(self, draft: ModelDraft) -> HeadSplit:
+        """How boxes and scores in two tensors lie."""
+        boxes, scores = self.shape(draft, self.output), self.shape(draft, self.scores)
+        if self.behind:
+            raise UsageError(f"{self.output!r} holds boxes alone: leave out extra.")
+        if boxes[2] != 4:
+            raise UsageError(f"{self.output!r} {list(boxes)} holds no boxes; they have to be [batch, count, 4].")
+        if boxes[1] not in scores[1:]:
+            raise UsageError(
+                f"{self.scores!r} {list(scores)} holds no scores of the {boxes[1]} boxes of {self.output!r}."
+            )
+        return HeadSplit("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
+
+    def shape(self, draft: ModelDraft, name: str) -> Sequence[Any]:
+        """The three sizes of a tensor of the head; raises UsageError for any other."""
+        if require_floats(draft, name) != 3:
+            raise UsageError(f"{name!r} is no output of a detector's head, which has three axes.")
+        return draft.shapes.shape(draft.index.main, name) or ()

@@ -1,0 +1,220 @@
+"""The tail of a detector: what it detects twice is suppressed inside of the model."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+from onnx import TensorProto, ValueInfoProto, numpy_helper
+
+from surgeon.edits.append import replace_outputs
+from surgeon.edits.detection.head_decoding import HeadSplit, OfHead
+from surgeon.errors import UsageError
+from surgeon.ops.builder.graph import Graph, Tensor
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import flag_of
+from surgeon.runtime.kernels.vision.non_max_suppression import detect, padded
+
+PLUGINS = "trt.plugins"  # the domain in which ONNX Runtime's TensorRT provider knows plugins
+EFFICIENT = f"{PLUGINS}::EfficientNMS_TRT"
+_MOST = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class AppendNms(OfHead):
+    """Answer with detections instead of raw boxes and scores: ONNX's NonMaxSuppression behind a detector's head.
+
+    The new outputs are `boxes` float32[count, 4] as x1, y1, x2, y2, `scores` float32[count], `classes` int64[count] and
+    `batch` int64[count], the picture that each was found in; by picture, then class, then falling score.  With `extra`
+    there is `extras` float32[count, extra] too; other outputs of the model, as prototypes of masks, stay.
+
+    Attributes:
+        output: the head: of boxes and scores in one [batch, 4 + classes, count] ("yolov8": v8, v9, v11) or
+            [batch, count, 5 + classes] ("yolov5": v5, v7, scores times the fifth number); or of boxes only
+            [batch, count, 4], beside `scores`.  An inner tensor takes the place of all outputs that come of it.
+        scores: the tensor of scores, where the head has two: [batch, count, classes] or [batch, classes, count].
+        head: "yolov8" or "yolov5"; empty to decide by the shape, and by the nodes that compute each column.
+        form: how a box is written: by its centre and size, "cxcywh", or by its corners, "xyxy".  Empty to decide by the
+            nodes where the head is one output; for the first with a `head`, for the second where it is two outputs.
+        background: the class that is none, "first" or "last"; nothing is detected of it, and the others keep their
+            numbers.
+        iou: above which intersection over union the lower of two boxes goes.
+        least: which score a detection has to exceed.
+        most: how many are kept of a class (`agnostic`: in all) in one picture.
+        agnostic: whether boxes of different classes drop each other too.
+        extra: how many numbers of each box stand behind its scores and follow it, as the 32 of YOLOv8-seg that weigh
+            prototypes of masks.
+        tunable: whether the two limits are inputs, `iou_threshold` and `score_threshold` float32[1], which have these
+            values where they are not given (from IR version 4 on).
+
+    Raises:
+        UsageError: the outputs are no such head, or finished detections, the columns behind the boxes may be no scores
+            of classes, or a setting is out of its range.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.edits.AppendNms("output0", iou=0.5).spelling
+        'output0,iou=0.5,least=0.25,most=100'
+    """
+
+    iou: float = 0.45
+    least: float = 0.25
+    most: int = 100
+    agnostic: bool = False
+    tunable: bool = False
+    extra: int = 0
+    flag = "append-nms"
+    jumps = True
+    ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes", "batch")
+    metavar = (
+        "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic,"
+        "tunable,extra=32]"
+    )
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        **OfHead.settings,
+        "iou": float,
+        "least": float,
+        "most": int,
+        "agnostic": flag_of,
+        "tunable": flag_of,
+        "extra": int,
+    }
+
+    def __post_init__(self) -> None:
+        OfHead.__post_init__(self)
+        if not 0 <= self.extra < _MOST:
+            raise UsageError(f"extra={self.extra} has to be a number of numbers: 0 or more.")
+        if not 0 <= self.iou <= 1 or not 0 < self.most < _MOST:
+            raise UsageError(f"iou={self.iou:g} has to lie between 0 and 1, and most={self.most} above 0.")
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """What the new outputs are called."""
+        return (*self.ends, *(["extras"] if self.extra else []))
+
+    @property
+    def behind(self) -> int:
+        """How many numbers of each box stand behind its scores."""
+        return self.extra
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Append it."""
+        split = self.split(draft)
+        makes = self._makes(draft, split)
+        stated = self._stated(draft, list(makes))
+        limits = self._limits(draft) if self.tunable else ()
+        replace_outputs(draft, self.reads, makes, self._nodes(split), keeps=False, stated=stated, settings=limits)
+        told = f"scores above {self.least:g}, overlaps to {self.iou:g}"
+        if limits:
+            told += f", as the inputs {' and '.join(map(repr, limits))} say by default"
+        return (f"outputs {', '.join(map(repr, makes))} are the detections of {self.told} ({told})",)
+
+    def _limits(self, draft: ModelDraft) -> Sequence[str]:
+        """Inputs that have values: the two limits."""
+        if draft.skeleton.ir_version < 4:
+            raise UsageError("Below IR version 4 no input has a value of its own: leave out tunable.")
+        made = {draft.fresh("iou_threshold"): self.iou, draft.fresh("score_threshold"): self.least}
+        draft.store(*(numpy_helper.from_array(np.array([value], np.float32), name) for name, value in made.items()))
+        draft.graph.input.extend(onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in made)
+        draft.changed()
+        return list(made)
+
+    def _nodes(self, split: HeadSplit) -> Callable[..., Sequence[Tensor]]:
+        def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
+            boxes, scores = split.nodes(g, tensors[: len(self.reads)])
+            ranked = scores
+            if self.agnostic:
+                ranked = _best(g, scores)
+            limits = tensors[len(self.reads) :] or [np.array([value], np.float32) for value in (self.iou, self.least)]
+            found = g.non_max_suppression(boxes, ranked, np.array([self.most], np.int64), *limits, center_point_box=0)
+            batch, classes, places = (g.gather(found, np.array(place, np.int64), axis=1) for place in range(3))
+            where = g.gather(found, np.array([0, 2], np.int64), axis=1)
+            values = g.gather_nd(ranked, found)
+            if self.agnostic:
+                classes = g.gather_nd(g.arg_max(scores, axis=1, keepdims=0), where)
+            if split.first_class:
+                classes = g.add(classes, np.array(split.first_class, np.int64))
+            more = [g.gather_nd(split.extras(g, tensors), where)] if self.extra else []
+            return g.gather_nd(boxes, where), values, classes, batch, *more
+
+        return build
+
+    def _stated(self, draft: ModelDraft, names: Sequence[str]) -> dict[str, ValueInfoProto]:
+        """Dtypes and shapes of new outputs that no analysis tells."""
+        return {}
+
+    def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """What is left of them."""
+        limits = np.float32(self.iou), np.float32(self.least)  # as the model has them
+        found = detect(boxes, scores, *limits, self.most, agnostic=self.agnostic, first=first)
+        more = [found.boxes[:, 4:]] if self.extra else []
+        return found.boxes[:, :4], *found[1:], *more
+
+
+@dataclass(frozen=True, slots=True)
+class AppendEfficientNms(AppendNms):
+    """Answer with detections instead of raw boxes and scores: TensorRT's EfficientNMS_TRT behind a detector's head.
+
+    The new outputs are `num_detections` int32[batch, 1], `detection_boxes` float32[batch, most, 4] as x1, y1, x2, y2,
+    `detection_scores` float32[batch, most] and `detection_classes` int32[batch, most], the best first.  TensorRT calls
+    the plugin deprecated since 10.12; `AppendNms` is what it wants instead.  The settings are those of `AppendNms`, but
+    that `most` is of a picture, and that there is neither `tunable` nor `extra`.
+
+    Raises:
+        UsageError: the outputs are no such head, or a setting is out of its range or not to be had of the plugin.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.edits.AppendEfficientNms.parse("output0,most=300").most
+        300
+    """
+
+    flag = "append-efficient-nms"
+    metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic]"
+    ends: ClassVar[Sequence[str]] = ("num_detections", "detection_boxes", "detection_scores", "detection_classes")
+
+    def __post_init__(self) -> None:
+        AppendNms.__post_init__(self)
+        if self.extra:
+            raise UsageError("EfficientNMS_TRT does not tell which boxes it keeps, so nothing follows them: use nms.")
+        if self.tunable:
+            raise UsageError("The limits of EfficientNMS_TRT are attributes, and no inputs: leave out tunable.")
+
+    def _nodes(self, split: HeadSplit) -> Callable[..., Sequence[Tensor]]:
+        def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
+            whole = replace(split, background="") if split.first_class else split  # the plugin keeps the numbers itself
+            boxes, scores = whole.nodes(g, tensors)
+            settings = {
+                "score_threshold": self.least,
+                "iou_threshold": self.iou,
+                "max_output_boxes": self.most,
+                "background_class": split.first_class - 1,
+                "score_activation": 0,
+                "class_agnostic": int(self.agnostic),
+                "box_coding": 0,
+                "plugin_version": "1",
+            }
+            rows = g.transpose(scores, perm=[0, 2, 1])
+            return list(g.op(EFFICIENT, boxes, rows, outputs=4, **settings))
+
+        return build
+
+    def _stated(self, draft: ModelDraft, names: Sequence[str]) -> dict[str, ValueInfoProto]:
+        batch = draft.facts(self.output).type.tensor_type.shape.dim[0]
+        first = batch.dim_value or batch.dim_param or None
+        dtypes = (TensorProto.INT32, TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.INT32)
+        shapes = ([first, 1], [first, self.most, 4], [first, self.most], [first, self.most])
+        told = zip(names, dtypes, shapes, strict=True)
+        return {name: onnx.helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in told}
+
+    def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """The same in the plugin's form."""
+        limits = np.float32(self.iou), np.float32(self.least)
+        every = detect(boxes, scores, *limits, boxes.shape[1], agnostic=self.agnostic, first=first)
+        return padded(every, len(boxes), self.most)
+
+
+def _best(g: Graph, scores: Tensor) -> Tensor:
+    """The best score of each box over all classes: [batch, 1, count]."""
+    return g.top_k(scores, np.array([1], np.int64), axis=1)[0]

@@ -1,0 +1,149 @@
+"""The tail of a detector that suppresses nothing: boxes and scores as they are, or the best few of them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from surgeon.edits.append import replace_outputs
+from surgeon.edits.detection.head_decoding import HeadSplit, OfHead
+from surgeon.errors import UsageError
+from surgeon.ops.builder.graph import Graph, Tensor
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import flag_of
+from surgeon.printed_commands import command, upgrade_to
+from surgeon.runtime.kernels.vision.non_max_suppression import best_boxes
+from surgeon.shapes.algebra.size_expressions import symbols
+
+GATHER_ND_SINCE = 12  # the opset from which GatherND has batch_dims (ONNX changelog)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendBoxes(OfHead):
+    """Answer with plain boxes and scores, whatever the head writes, and cut off what the exporter put behind them.
+
+    The new outputs are `boxes` float32[batch, count, 4] as x1, y1, x2, y2 and `scores`
+    float32[batch, count, classes]: what a suppression outside of the model takes.
+
+    Attributes:
+        output, scores, head, form: the head, as `AppendNms` has them.
+        background: the class that is none, "first" or "last"; its scores are left out.
+
+    Raises:
+        UsageError: the outputs are no such head.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.edits.AppendBoxes("boxes", "logits", background="first").spelling
+        'boxes,scores=logits,background=first'
+    """
+
+    flag = "append-boxes"
+    ends: ClassVar[Sequence[str]] = ("boxes", "scores")
+    metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first]"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Append it."""
+        split = self.split(draft)
+        makes = self._makes(draft, split)
+        replace_outputs(draft, self.reads, makes, self._nodes(split, draft), keeps=False)
+        return (f"outputs {', '.join(map(repr, makes))} are {self._what()} of {self.told}",)
+
+    def _what(self) -> str:
+        return "the boxes by their corners, and the scores of each,"
+
+    def _nodes(self, split: HeadSplit, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
+        def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
+            boxes, scores = split.nodes(g, tensors)
+            return boxes, g.transpose(scores, perm=[0, 2, 1])
+
+        return build
+
+    def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """As they are."""
+        return boxes, scores.transpose(0, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendBestBoxes(AppendBoxes):
+    """Answer with the best boxes of each picture, suppressing none: the tail of DETR and the models like it.
+
+    The new outputs are `boxes` float32[batch, most, 4] as x1, y1, x2, y2, `scores` float32[batch, most] and `classes`
+    int64[batch, most], in falling order of scores; fewer than `most` where the head has fewer.  This is what
+    `post_process_object_detection` of transformers does, but for its threshold and the size of the picture.
+
+    Attributes:
+        output, scores, head, form: the head, as `AppendNms` has them.
+        background: the class that is none, "first" or "last"; nothing is detected of it, and the others keep their
+            numbers.
+        most: how many.
+        single: whether a box counts for its best class alone (DETR, YOLOS), or for each of its classes (RT-DETR,
+            Deformable and Conditional DETR).
+
+    Raises:
+        UsageError: the outputs are no such head, or it is not known how many boxes it has.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.edits.AppendBestBoxes("pred_boxes", "logits_softmax", single=True).spelling
+        'pred_boxes,scores=logits_softmax,most=100,single'
+    """
+
+    most: int = 100
+    single: bool = False
+    flag = "append-best-boxes"
+    jumps = True
+    ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes")
+    metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=last,most=100,single]"
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {**OfHead.settings, "most": int, "single": flag_of}
+
+    def __post_init__(self) -> None:
+        OfHead.__post_init__(self)
+        if self.most < 1:
+            raise UsageError(f"The best {self.most} boxes are none: give most=1 or more.")
+
+    def _what(self) -> str:
+        return f"the best {self.most} detections"
+
+    def _nodes(self, split: HeadSplit, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
+        count, classes = self._sizes(split, draft)
+        if draft.index.main.opset is None or draft.index.main.opset < GATHER_ND_SINCE:
+            how = upgrade_to(GATHER_ND_SINCE)
+            raise UsageError(f"The best boxes need opset {GATHER_ND_SINCE}; raise it first: {how}")
+        most = min(self.most, count if self.single else count * classes)
+
+        def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
+            boxes, scores = split.nodes(g, tensors)
+            rows = g.transpose(scores, perm=[0, 2, 1])
+            last = np.array([2], np.int64)
+            if self.single:
+                values, numbers = (g.squeeze(each, last) for each in g.top_k(rows, np.array([1], np.int64), axis=2))
+            else:
+                values = g.reshape(rows, np.array([0, -1], np.int64))
+            values, places = g.top_k(values, np.array([most], np.int64), axis=1)
+            if self.single:
+                owners, numbers = places, g.gather_nd(numbers, g.unsqueeze(places, last), batch_dims=1)
+            else:
+                owners = g.div(places, np.array(classes, np.int64))
+                numbers = g.sub(places, g.mul(owners, np.array(classes, np.int64)))
+            if split.first_class:
+                numbers = g.add(numbers, np.array(split.first_class, np.int64))
+            return g.gather_nd(boxes, g.unsqueeze(owners, last), batch_dims=1), values, numbers
+
+        return build
+
+    def _sizes(self, split: HeadSplit, draft: ModelDraft) -> tuple[int, int]:
+        """How many boxes the head has, and of how many classes; raises UsageError where that is not fixed."""
+        shape = self.shape(draft, self.scores or self.output)
+        count, classes = (shape[2], shape[1]) if split.head in ("columns", "yolov8") else (shape[1], shape[2])
+        if not isinstance(count, int) or not isinstance(classes, int):
+            free = sorted({name for size in (count, classes) if not isinstance(size, int) for name in symbols(size)})
+            how = command("edit", "IN", "OUT", *(word for name in free for word in ("--dim", f"{name}=N")))
+            raise UsageError(f"{self.told} has {count} boxes of {classes} classes; fix these sizes first: {how}")
+        apart = {"yolov8": 4, "yolov5": 5}.get(split.head, 0)
+        return count, classes - apart - bool(split.background)
+
+    def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """The best of them."""
+        return best_boxes(boxes, scores, self.most, single=self.single, first=first)

@@ -1,0 +1,147 @@
+"""What is put behind a detector, as edits: its head found by structure, scores made probabilities, then the tail."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from surgeon.edits.append import AppendSigmoid, AppendSoftmax
+from surgeon.edits.detection.find_head import SUPPRESSES, FoundHead, find_head, head_of
+from surgeon.edits.detection.head_columns import SIGMOID, SOFTMAX
+from surgeon.edits.detection.head_decoding import BACKGROUNDS, OfHead
+from surgeon.edits.detection.nms import EFFICIENT, AppendEfficientNms, AppendNms
+from surgeon.edits.detection.nms_free import AppendBestBoxes, AppendBoxes
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.proof.model.exposed_outputs import needed
+
+TAILS: Mapping[str, type[OfHead]] = {
+    "nms": AppendNms,
+    "efficient-nms": AppendEfficientNms,
+    "best-boxes": AppendBestBoxes,
+    "boxes": AppendBoxes,
+}
+ACTIVATIONS = (SIGMOID, SOFTMAX)
+SUPPRESSING: Mapping[str, str] = {"nms": SUPPRESSES, "efficient-nms": EFFICIENT}
+"""By the tails that suppress boxes, the op that does it."""
+
+
+def has_tail(source: Source, tail: str) -> bool:
+    """Whether a model answers with a tail that suppresses boxes already, as `detector_tail` would have it answer."""
+    with Model.open(as_written(source)) as model:
+        draft = ModelDraft(model)
+        nodes = draft.index.main.by_op.get(SUPPRESSING.get(tail, ""), ())
+        names = [value.name for value in draft.graph.output]
+        made = {name for node in nodes for name in node.outputs}
+        return names[: len(TAILS[tail].ends)] == list(TAILS[tail].ends) and all(
+            not made.isdisjoint(needed(draft.graph, [name])[1] | {name}) for name in TAILS[tail].ends
+        )
+
+
+def detector_tail(
+    source: Source,
+    tail: str = "nms",
+    *,
+    output: str = "",
+    scores: str = "",
+    activation: str = "",
+    background: str = "",
+    **settings: Any,
+) -> list[Edit]:
+    """The edits that put a tail behind a detector, its head found by structure.
+
+    The head is what the model's own NonMaxSuppression reads, whose limits are taken over and whose answers go; else the
+    outputs that are boxes [batch, count, 4] and scores of them, which most of the model computes; else the only output
+    of three axes.  Whether a box is written by its corners is told by what computes its numbers.
+
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        tail: "nms", "efficient-nms", "best-boxes" or "boxes": see `AppendNms`, `AppendEfficientNms`,
+            `AppendBestBoxes` and `AppendBoxes`.
+        output: the tensor of boxes, or of boxes and scores in one; empty to find it.
+        scores: the tensor of scores, where there are two.
+        activation: what makes probabilities of the scores, "sigmoid" or "softmax", where the model does not.
+        background: the class that is none behind a softmax: "first", "last" or "none"; empty for the first with a
+            suppression (SSD) and the last with the best boxes (DETR).
+        settings: further ones of the tail.
+
+    Returns:
+        The edits, in order: for `surgeon.edit`.
+
+    Raises:
+        UsageError: there is no such head, several are equally good, or the scores are no probabilities.
+        ModelFileError: the file cannot be read.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.edits.detector_tail("notebooks/models/tiny_distilbert.onnx", "best-boxes")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        surgeon.errors.UsageError: ...
+    """
+    if tail not in TAILS:
+        raise UsageError(f"There is no tail {tail!r} of a detector; choose one of {', '.join(TAILS)}.")
+    for name, given, known in (("activation", activation, ACTIVATIONS), ("background", background, BACKGROUNDS)):
+        if given and given not in (*known, "none"):
+            raise UsageError(f"There is no {name} {given!r} of scores; choose one of {', '.join(known)}, or none.")
+    with Model.open(as_written(source)) as model:
+        draft = ModelDraft(model)
+        found = head_of(draft, output, scores) if output and output in draft.tensors() else _found(draft, output)
+        return _edits(draft, found, tail, not output, activation, background, settings)
+
+
+def _found(draft: ModelDraft, output: str) -> FoundHead:
+    if output:
+        draft.output(output)  # which there is not: the refusal has the nearest names
+    return find_head(draft)
+
+
+def _edits(
+    draft: ModelDraft,
+    found: FoundHead,
+    tail: str,
+    is_searched: bool,
+    activation: str,
+    background: str,
+    settings: Mapping[str, Any],
+) -> list[Edit]:
+    """The edits for a head.  is_searched: nobody named it, so that its scores have to be seen to be probabilities."""
+    edits: list[Edit] = []
+    scores = found.scores
+    if scores:
+        _require_told(found, activation or ("" if is_searched else "none"), str(settings.get("form") or ""))
+    if scores and activation in ACTIVATIONS:
+        axis = _class_axis(draft, found)
+        edits.append(AppendSoftmax(scores, axis=axis) if activation == SOFTMAX else AppendSigmoid(scores))
+        scores = draft.fresh(f"{scores}_{activation}")
+    is_softmax = SOFTMAX in (activation, found.made_by)
+    if not background and is_softmax and not found.is_suppressed and (is_searched or activation):
+        background = "last" if tail == "best-boxes" else "first"
+    known = TAILS[tail].settings
+    given = {**{name: value for name, value in found.limits.items() if name in known}, **settings}
+    if tail == "best-boxes":
+        given.setdefault("single", is_softmax)
+    given["form"] = given.get("form") or found.form
+    edits.append(TAILS[tail](found.boxes, scores, background=background.replace("none", ""), **given))
+    return edits
+
+
+def _require_told(found: FoundHead, activation: str, form: str) -> None:
+    """Raise UsageError where the graph does not tell how boxes are written, or that scores are probabilities."""
+    if not found.made_by and not activation and not found.is_suppressed:
+        raise UsageError(
+            f"{found.scores!r} are no probabilities, as far as the graph tells: say what makes them such, with "
+            "--activation sigmoid (RT-DETR, Deformable and Conditional DETR, RetinaNet), softmax (DETR, YOLOS, SSD), "
+            "or none."
+        )
+    if not found.form and not form:
+        raise UsageError(
+            f"The graph does not tell how the boxes of {found.boxes!r} are written: say so, with --form xyxy (corners) "
+            "or cxcywh (centre and size)."
+        )
+
+
+def _class_axis(draft: ModelDraft, found: FoundHead) -> int:
+    boxes, scores = (draft.shapes.shape(draft.index.main, name) or () for name in (found.boxes, found.scores))
+    return -1 if len(scores) == 3 and scores[1] == boxes[1] else 1

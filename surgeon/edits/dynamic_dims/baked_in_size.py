@@ -1,0 +1,72 @@
+"""The old size inside of a graph whose inputs declare a dynamic dim: the trace baked it into the nodes.
+
+This is the usual result of `dynamic_axes` where the model reads a size as a Python number.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from surgeon.edits.dynamic_dims.op_constraints import check
+from surgeon.edits.dynamic_dims.planned_inputs import Stuck
+from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.solver import Interpretations
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbol
+
+NO_SIZE = 2_147_483_647  # a prime that no graph has as a size
+
+
+@dataclass(frozen=True, slots=True)
+class InsideSize:
+    """A size that a graph contains instead of a dynamic dim.  node: one that has it; None where an output does."""
+
+    size: int
+    node: Node | None
+
+
+def size_inside(index: Index, name: str) -> InsideSize | None:
+    """The size that a graph contains although its inputs declare the dynamic dim `name`; None where it follows.
+
+    Nothing runs.  A size is found where the graph fits only with it, and can be changed so that it follows.
+    """
+    if index.main.is_unsorted:
+        return None
+    for found in _contradictions(index, name):
+        if any(item.walk.given for item in Interpretations(index, {name: found.size}).first()):
+            return found
+    return None
+
+
+def hidden_sizes(index: Index) -> list[int]:
+    """Numbers that nothing in a graph contradicts if they are the size of the trace: 1, and the turns of Loops."""
+    nodes = [node for scope in index.scopes for node in scope.nodes if record(node.op).trips]
+    trips = [(node.scope, node.inputs[slot]) for node in nodes for slot in record(node.op).trips if node.inputs[slot]]
+    found = [index.constants.array(scope, name) for scope, name in trips]
+    return list(dict.fromkeys([*(int(one.flat[0]) for one in found if one is not None and one.size == 1), 1]))
+
+
+def _contradictions(index: Index, name: str) -> Iterator[InsideSize]:
+    """Numbers that a graph has where its inputs give the dynamic dim."""
+    walk = Walk(index, {name: NO_SIZE}, {})
+    try:
+        walk.run(check)
+    except Stuck as stuck:
+        if stuck.number is not None and stuck.symbolic is not None:
+            solved = _solved(stuck.number, stuck.symbolic, name)
+            if solved is not None:
+                yield InsideSize(solved, stuck.node)
+        return
+    for value in index.main.proto.output:
+        sizes = walk.shapes.shape(index.main, value.name) or ()
+        for dim, size in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
+            if dim.dim_param == name and isinstance(size, int):
+                yield InsideSize(size, None)
+
+
+def _solved(number: Size, symbolic: Size, name: str) -> int | None:
+    """The size at which a multiple of it is a number."""
+    factor = exact_quotient(symbolic, symbol(name))
+    solved = None if factor is None else exact_quotient(number, factor)
+    return solved if isinstance(solved, int) and solved > 0 else None

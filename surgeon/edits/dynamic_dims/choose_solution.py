@@ -1,0 +1,288 @@
+"""Sizes of a draft's inputs made dynamic: which interpretation of the graph is right, and the draft changed so.
+
+Where a graph can be read in several ways, runs decide: in the right one samples are independent, so each sample of the
+result equals the original's answer to that sample.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from surgeon.edits.dynamic_dims.baked_in_size import hidden_sizes, size_inside
+from surgeon.edits.dynamic_dims.materialize import write
+from surgeon.edits.dynamic_dims.op_constraints import check
+from surgeon.edits.dynamic_dims.planned_inputs import Stuck
+from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.solver import Choices, Interpretation, Interpretations
+from surgeon.errors import GraphError, UsageError
+from surgeon.pipeline.editing.batch_samples import SampleRun, Samples, batch_sizes
+from surgeon.pipeline.editing.claim import Freed
+from surgeon.pipeline.editing.declared_shapes import state
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.dynamic_dims_check import long_sizes
+from surgeon.proof.model.model_check import tolerances
+from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.shapes.algebra.size_expressions import symbol
+
+
+def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> tuple[int, Freed]:
+    """Make all nodes of a draft that hold an old size follow the symbol that its inputs have in its place.
+
+    name: the symbol.  feeds: the axes of the inputs that have it.  Returns how many nodes follow, and the claim.
+    Raises GraphError naming a node where no interpretation is known to be right.
+    """
+    if draft.index.main.is_unsorted:
+        raise GraphError("The nodes of the model stand in no order, so that no size can be freed; sort them first.")
+    outputs = tuple(draft.claim.original(value.name) for value in draft.graph.output)
+    told = {draft.claim.original(source): axis for source, axis in feeds.items()}
+    claim = Freed(name, old, told, outputs, ())
+    search = Interpretations(draft.index, {name: old})
+    walk, right = _Choice(search, _Judge.of(draft, claim), frozenset(outputs)).made()
+    nodes = _apply(draft, walk)
+    answers = tuple(output for output in outputs if output in right)
+    return nodes, replace(claim, answers=answers, mixed=tuple(output for output in outputs if output not in right))
+
+
+def free_inside(draft: ModelDraft, name: str, feeds: Mapping[str, int]) -> tuple[int, Freed] | None:
+    """The same of a size that the graph contains although its inputs declare the symbol; None where there is none.
+
+    Nothing in the graph contradicts a 1, which is spread to any size, nor the turns of a Loop.  Such a number counts
+    where the model answers wrongly at 2 as it is, and rightly once the number follows.
+    """
+    found = size_inside(draft.index, name)
+    if found is not None:
+        return free_size(draft, name, found.size, feeds)
+    before = draft.skeleton.SerializeToString()
+    for size in hidden_sizes(draft.index):
+        first = Interpretations(draft.index, {name: size}).first()
+        if draft.runs is None or not any(item.walk.given for item in first) or _answers_each(draft, name, size, feeds):
+            continue
+        try:
+            nodes, freed = free_size(draft, name, size, feeds)
+        except GraphError:  # it is a number for another reason
+            continue
+        if not freed.mixed:
+            return nodes, freed
+        draft.skeleton.ParseFromString(before)
+        draft.changed()
+    only = _only_size(draft, name)
+    return None if only is None else free_size(draft, name, only, feeds)
+
+
+def _only_size(draft: ModelDraft, name: str) -> int | None:
+    """The one size of a dynamic dim at which the original runs, or that its outputs have instead of a larger one.
+
+    None where it runs at several sizes, and outputs that declare the dim have it, or at none of those tried.
+    """
+    runs = draft.runs
+    if runs is None:
+        return None
+    before, options = draft.source.skeleton, runs.options
+    declared = {
+        value.name: axis
+        for value in before.graph.output
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        if dim.dim_param == name
+    }
+    fitting = list[int]()
+    others = set[int]()
+    try:
+        plan = InputPlan(before)
+        with Away(options.required(), options.run_time).open(runs.original) as session:
+            for size in _TRIED:
+                sizes = plan.size_sets({**options.dims, name: size})[0]
+                with suppress(SessionError):  # a size that does not fit
+                    made = session.run(plan.make(options.seed, sizes))
+                    held = {made[one].shape[axis] for one, axis in declared.items()} - {size}
+                    fitting += [] if held else [size]
+                    others |= {other for other in held if 1 < other < size}
+                if len(fitting) > 1 and not others:
+                    return None
+    except (InputsUnknown, SessionError, UsageError):  # the check of the result says so
+        return None
+    found = others or {*fitting}
+    return found.pop() if len(found) == 1 else None
+
+
+_TRIED = (9, 2, 1, 4, 8, 16, 32, 3, 5, 6, 7, 64)  # sizes of batches; most models run at the first two
+
+
+def _answers_each(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> bool:
+    """Whether the original answers each of other many samples as among the old many, or cannot be run."""
+    outputs = tuple(value.name for value in draft.graph.output)
+    judge = _Judge.of(draft, Freed(name, old, feeds, outputs, ()))
+    size = 2 if old == 1 else 1
+    return judge is None or draft.runs is None or judge.samples.run(draft.runs.original, (size,)).equal >= {*outputs}
+
+
+def _apply(draft: ModelDraft, walk: Walk) -> int:
+    """Change a draft as a walk over it says; returns how many nodes changed."""
+    _state(walk)
+    nodes = write(draft, walk, _sources(draft, walk))
+    draft.changed()
+    return nodes
+
+
+class _Judge:
+    """Runs of interpretations."""
+
+    def __init__(self, draft: ModelDraft, samples: Samples) -> None:
+        self.draft, self.samples = draft, samples
+
+    @classmethod
+    def of(cls, draft: ModelDraft, claim: Freed) -> "_Judge | None":
+        """A judge for a draft; None where nothing may be run, or the original does not run."""
+        runs = draft.runs
+        if runs is None:
+            return None
+        before, options = draft.source.skeleton, runs.options
+        away = Away(options.required(), options.run_time)
+        held = tolerances(before, options)
+        try:
+            return cls(draft, Samples(claim, before, runs.original, options, away, held, draft.claim.tensors))
+        except (InputsUnknown, SessionError):  # the check of the result says so
+            return None
+
+    def run(self, choices: Choices) -> SampleRun:
+        """Run one interpretation as a batch; where it is none, at larger sizes."""
+        made, old = ModelDraft(self.draft.source), self.samples.freed.old
+        made.skeleton.CopyFrom(self.draft.skeleton)
+        made.changed()
+        walk = Walk(made.index, {self.samples.freed.name: old}, choices)
+        walk.run(check)
+        _apply(made, walk)
+        assert self.draft.runs is not None  # else there is no judge
+        with self.draft.runs.written(made) as path:
+            found = self.samples.run(path, batch_sizes(old))
+            return found if found.equal else self.samples.run(path, long_sizes(old), every=False)
+
+
+class _Choice:
+    """The choice among interpretations.  outputs: of the original, by name."""
+
+    def __init__(self, search: Interpretations, judge: _Judge | None, outputs: frozenset[str]) -> None:
+        self.search, self.judge, self.outputs = search, judge, outputs
+        self._judged: list[tuple[Interpretation, SampleRun]] = []
+
+    def made(self) -> tuple[Walk, frozenset[str]]:
+        """The right interpretation, and the outputs that keep samples independent.  Raises GraphError."""
+        mixing = []
+        for found in self.search:
+            if found.mixed_outputs:
+                mixing.append(found)
+            elif not found.has_others or self.judge is None or self._is_right(found):
+                return found.walk, self.outputs
+        mixing.sort(key=lambda found: (len(found.mixed_outputs), len(found.mixed)))
+        if self.judge is None or not any(found.has_others for found in (*mixing, *(one for one, _ in self._judged))):
+            return self._unrun(mixing)
+        for found in mixing:
+            if self._is_right(found):
+                return found.walk, self.outputs
+        return self._best()
+
+    def _is_right(self, found: Interpretation) -> bool:
+        """Whether all outputs of an interpretation answer each sample as the original does, on an axis of samples."""
+        assert self.judge is not None
+        run = self.judge.run(found.choices)
+        self._judged.append((found, run))
+        return run.right | (run.equal - found.mixed_outputs) >= self.outputs and not run.merged
+
+    def _unrun(self, mixing: list[Interpretation]) -> tuple[Walk, frozenset[str]]:
+        """What the operators say where nothing is run, or there is one interpretation.  Raises GraphError."""
+        if not mixing:
+            raise self.search.refusal()
+        best = mixing[0]
+        right = self.outputs - best.mixed_outputs
+        if best.has_others and self._is_one and (not right or any(map(best.follows, self.outputs - right))):
+            raise self._ambiguous(best)
+        if not right:
+            self._require_known(best)
+            self._require_followed(best)
+        if not right and any(other.recipes != best.recipes for other in mixing):
+            raise self._ambiguous(best)
+        return best.walk, right
+
+    def _best(self) -> tuple[Walk, frozenset[str]]:
+        """The interpretation with the most outputs that are right; where none is, the only one.  Raises GraphError."""
+        ran = [(found, run) for found, run in self._judged if run.ran]
+        if not ran:
+            raise self.search.refusal()
+        best, run = max(ran, key=_rank)
+        right = run.right | (run.equal - best.mixed_outputs)
+        wrong = self.outputs - right
+        if wrong - best.mixed_outputs or (self._is_one and (not run.right or any(map(best.follows, wrong)))):
+            raise self.search.refusal() if self.search.stuck else self._ambiguous(best)
+        if not run.right:
+            self._require_known(best)
+            for other, answers in ran:
+                if _rank((other, answers)) == _rank((best, run)) and _differ(run, answers):
+                    raise self._ambiguous(other)
+        return best.walk, right
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether the old size is 1, which says nothing of where it lies."""
+        return 1 in self.search.free.values()
+
+    def _require_known(self, found: Interpretation) -> None:
+        """Raise GraphError for an interpretation with a node whose result is unknown."""
+        if found.walk.unsure:
+            node = next(iter(found.walk.unsure))
+            raise self.search.refusal(Stuck(node, "makes something of which nothing can be told"))
+
+    def _require_followed(self, found: Interpretation) -> None:
+        """Raise GraphError where the old size is 1 and no output has the dynamic dim: one sample is left of any."""
+        if self._is_one and not any(map(found.follows, self.outputs)):
+            names = ", ".join(map(repr, sorted(self.outputs)))
+            made = found.walk.index.main.producers
+            node = next((made[name] for name in sorted(self.outputs) if name in made), None)
+            if node is None:
+                return
+            raise self.search.refusal(Stuck(node, f"makes {names}, which has one row for all samples"))
+
+    def _ambiguous(self, found: Interpretation) -> GraphError:
+        node, _ = next(iter(found.walk.trail.values()))
+        return self.search.refusal(Stuck(node, "can be read in two ways that differ"))
+
+
+def _rank(item: tuple[Interpretation, SampleRun]) -> tuple[int, int, int, int]:
+    """How good an interpretation is: what runs say of it first, then what its operators do."""
+    found, run = item
+    return len(run.right), -len(run.merged), -len(found.mixed_outputs), -len(found.mixed)
+
+
+def _differ(one: SampleRun, other: SampleRun) -> bool:
+    """Whether two interpretations answer differently at a size at which both ran, or ran at none."""
+    sizes = one.answers.keys() & other.answers.keys()
+    return not sizes or any(
+        array.shape != (held := other.answers[size][name]).shape
+        or not np.allclose(array, held, rtol=1e-3, atol=1e-5, equal_nan=True)
+        for size in sizes
+        for name, array in one.answers[size].items()
+        if array.dtype.kind in "fiub"
+    )
+
+
+def _sources(draft: ModelDraft, walk: Walk) -> dict[str, tuple[str, int]]:
+    """For each free size an input, and the axis of it that has the size."""
+    found: dict[str, tuple[str, int]] = {}
+    for value in draft.inputs:
+        for axis, size in enumerate(walk.shapes.shape(walk.index.main, value.name) or ()):
+            if size == symbol(str(size)):
+                found.setdefault(str(size), (value.name, axis))
+    return found
+
+
+def _state(walk: Walk) -> None:
+    """State the shapes anew that hang on what is free, of outputs and of what value_info tells."""
+    for scope in (scope for scope in walk.index.scopes if scope.function is None):
+        given = () if scope.owner is None else scope.proto.input
+        for value in (*given, *scope.proto.output, *scope.proto.value_info):
+            if value.type.HasField("tensor_type"):
+                facts = walk.shapes.facts(scope, value.name)
+                if (scope, value.name) in walk.doubted or walk.hangs(facts.shape or ()):
+                    state(value, facts)

@@ -1,0 +1,251 @@
+"""Free dimensions: given a size, or another name, or that of another."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from surgeon.edits.dynamic_dims.fold_sizes import fold_sizes
+from surgeon.edits.dynamic_dims.make_dynamic import PLACE, Free
+from surgeon.errors import UsageError
+from surgeon.pipeline.editing.declared_shapes import dims_of, free_names, misfit, rename_dims, restate, restate_outputs
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit, pair
+from surgeon.pipeline.editing.inline_branch import decided_ifs, take_branches
+from surgeon.shapes.algebra.size_expressions import SizeError, parse, substitute, symbol
+from surgeon.shapes.constraints.input_dims import free_dims, require_size, wanted_inputs
+from surgeon.text import counted, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Dim(Edit):
+    """Fix a free dimension: the size is put in everywhere, and arithmetic on sizes that is constant then is computed.
+
+    An If whose condition is constant then becomes the branch that is taken.
+
+    A word in the place of a size frees a dimension that is fixed, as `--free` does: `--dim images[0]=batch`.
+
+    Attributes:
+        name: of the free dimension, or `input[axis]`.
+        size: the size, or a word.
+
+    Raises:
+        UsageError: no input has such a dimension, or its size does not fit an expression that it is part of.
+
+    Examples:
+        >>> import surgeon
+        >>> fix = surgeon.edits.Dim("batch", 4)
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", fix, output="fixed.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ("'batch' is 4", 'proved')
+    """
+
+    name: str
+    size: int | str
+    flag = "dim"
+    metavar = "NAME=SIZE"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read NAME=SIZE or INPUT[AXIS]=SIZE."""
+        name, size = pair(text, "NAME=SIZE, as in height=640, or INPUT[AXIS]=NAME")
+        return cls(name, int(size) if size.removeprefix("-").isdecimal() else size)
+
+    @property
+    def spelling(self) -> str:
+        """NAME=SIZE."""
+        return f"{self.name}={self.size}"
+
+    @property
+    def alone(self) -> bool:
+        """Whether it frees a size."""
+        return isinstance(self.size, str)
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Fix it, or free it."""
+        if not isinstance(self.size, (int, str)) or isinstance(self.size, bool):
+            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a whole number.")
+        place = PLACE.match(self.name)
+        if isinstance(self.size, str):
+            if place is None:
+                raise UsageError(
+                    f"{self.size!r} is no size; give a number, rename the dimension by --rename-dim, "
+                    f"or free a fixed one, as in --dim images[0]={self.size}."
+                )
+            return Free(int(place["axis"]), self.size, place["input"]).apply(draft)
+        if not 0 <= self.size < 1 << 63:  # onnx.proto: dim_value is an int64
+            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a number from 0 to 2^63 - 1.")
+        name = self.name
+        if place is not None:
+            dims = draft.input(place["input"]).type.tensor_type.shape.dim
+            axis = int(place["axis"])
+            if axis >= len(dims):
+                raise UsageError(f"The input {place['input']!r} has {len(dims)} axes, so none is {axis}; count from 0.")
+            if dims[axis].HasField("dim_value"):
+                return self._as_it_is(dims[axis].dim_value)
+            name = dims[axis].dim_param or name
+        known = free_names(draft.skeleton)
+        if name not in known:
+            near = nearest(name, known)
+            raise UsageError(f"No input has a free dimension {name!r}; {near}")
+        require_size(name, self.size, free_dims(list(wanted_inputs(draft.graph).values())))
+        return self._fix(draft, name, self.size)
+
+    def _as_it_is(self, size: int) -> Iterable[str]:
+        if size != self.size:
+            raise UsageError(f"{self.name!r} is {size} and not free; free it first, as in --dim {self.name}=batch.")
+        return ()
+
+    def _fix(self, draft: ModelDraft, name: str, size: int) -> Iterable[str]:
+        place = PLACE.match(name)
+        before = frozenset(output for node, _ in decided_ifs(draft) for output in node.outputs)
+        draft.claim.sizes.update(dict.fromkeys(_originals(draft, name), size))
+        if place is not None and name not in _stated(draft):
+            draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_value = size
+        else:
+            for dim in dims_of(draft.skeleton):
+                if dim.dim_param:
+                    _put_in(dim, name, size)
+        draft.changed()
+        said = [f"{name!r} is {size:,}"]
+        folded, taken = fold_sizes(draft), 0
+        while more := take_branches(draft, before):  # behind a branch further sizes are known
+            taken += more
+            folded += fold_sizes(draft)
+        wrong = misfit(draft.skeleton)  # by now branches that are not taken are gone
+        if wrong and not misfit(draft.source.skeleton):
+            raise UsageError(f"With {name}={size} a node cannot run, {wrong}; choose another size.")
+        if taken:
+            said.append(f"{counted(taken, 'If')} became the branch that the sizes decide")
+        if folded:
+            said.append(f"{counted(folded, 'node')} of arithmetic on sizes became constant")
+            draft.claim.by_structure = False
+        if draft.graph.value_info:
+            restate(draft)
+        said += restate_outputs(draft)
+        return said
+
+
+def _put_in(dim: object, name: str, size: int) -> None:
+    text = dim.dim_param.strip()  # type: ignore[attr-defined]  # a Dimension, which has no name in onnx's stubs
+    try:
+        found = substitute(parse(text), {name: size})
+    except SizeError as error:
+        raise UsageError(f"With {name}={size} the dimension {text!r} is no number; choose another size.") from error
+    if isinstance(found, int):
+        if found < 0:
+            raise UsageError(f"The dimension {text!r} would be {found} with {name}={size}; choose another size.")
+        dim.dim_value = found  # type: ignore[attr-defined]
+    elif found != parse(text):
+        dim.dim_param = str(found)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameDim(Edit):
+    """Call a free dimension by another name, wherever a shape is stated, in expressions too.
+
+    Attributes:
+        old: the name that it has.
+        new: the name that it is to have, which no other dimension may bear.
+
+    Raises:
+        UsageError: no input has such a dimension, or the new name is taken or none.
+
+    Examples:
+        >>> import surgeon
+        >>> rename = surgeon.edits.RenameDim("batch", "N")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", rename, output="renamed.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ("dimension 'batch' is called 'N'", 'proved')
+    """
+
+    old: str
+    new: str
+    flag = "rename-dim"
+    metavar = "OLD=NEW"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Rename it."""
+        known = _known(draft, self.old)
+        if self.old == self.new:
+            return ()
+        if parse(self.new) != symbol(self.new) or "?" in self.new or "[" in self.new:
+            raise UsageError(f"{self.new!r} is no name of a dimension; give it a word, as in batch.")
+        if self.new in known:
+            raise UsageError(
+                f"Another dimension is called {self.new!r}; choose another name, or where both are always of one size "
+                f"say so by --join-dim {self.old}={self.new}."
+            )
+        draft.claim.dims[self.new] = _originals(draft, self.old)
+        _call(draft, self.old, self.new)
+        draft.changed()
+        return (f"dimension {self.old!r} is called {self.new!r}",)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinDim(Edit):
+    """State that a free dimension is always as large as another: both bear the name of that then.
+
+    Exporters that are told axes without names give each input dimensions of its own, `input_ids_0` and
+    `attention_mask_0`; what needs both to be one batch, as an attention with a mask, is not found then.
+
+    Attributes:
+        name: of the dimension.
+        other: of that which is as large, and whose name stays.
+
+    Raises:
+        UsageError: the model has no such dimensions, or one of them has no name.
+
+    Examples:
+        >>> import surgeon
+        >>> join = surgeon.edits.JoinDim("sequence", "batch")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", join, output="square.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ("dimension 'sequence' is always as large as 'batch', and called so", 'proved')
+    """
+
+    name: str
+    other: str
+    flag = "join-dim"
+    metavar = "NAME=OTHER"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Give both one name."""
+        for name in (self.name, self.other):
+            _known(draft, name)
+        if self.name == self.other:
+            return ()
+        if PLACE.match(self.other) is not None:
+            raise UsageError(f"The dimension {self.other!r} has no name; give it one: --rename-dim {self.other}=batch.")
+        draft.claim.dims[self.other] = (*_originals(draft, self.other), *_originals(draft, self.name))
+        _call(draft, self.name, self.other)
+        draft.changed()
+        return (f"dimension {self.name!r} is always as large as {self.other!r}, and called so",)
+
+
+def _originals(draft: ModelDraft, name: str) -> tuple[str, ...]:
+    """What a free dimension, and those that are always as large, are called in the original."""
+    place = PLACE.match(name)
+    if place is not None and name not in _stated(draft):
+        return (f"{draft.claim.original(place['input'])}[{place['axis']}]",)
+    return draft.claim.dims.get(name, (name,))
+
+
+def _stated(draft: ModelDraft) -> set[str]:
+    return {dim.dim_param.strip() for dim in dims_of(draft.skeleton) if dim.dim_param}
+
+
+def _known(draft: ModelDraft, name: str) -> list[str]:
+    """All dimensions of the model.  Raises UsageError where this is none."""
+    known = list(dict.fromkeys([*free_names(draft.skeleton), *sorted(_stated(draft))]))
+    if name not in known:
+        raise UsageError(f"The model has no dimension {name!r}; {nearest(name, known)}")
+    return known
+
+
+def _call(draft: ModelDraft, old: str, new: str) -> None:
+    """Give a dimension another name, wherever a shape is stated."""
+    place = PLACE.match(old)
+    if place is not None and old not in _stated(draft):
+        draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_param = new
+    else:
+        rename_dims(draft.skeleton, lambda name: new if name == old else name)

@@ -1,0 +1,47 @@
+"""Arithmetic on sizes that is constant, computed: what `searches.constant_folding` finds of it, in a draft."""
+
+import onnx
+from onnx import NodeProto
+
+from surgeon.file.tensors.decoding import encode
+from surgeon.ir.scope import Scope
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.prune import remove
+from surgeon.rules.searches.constant_folding import GROWTH, MOST, Folding
+
+
+def fold_sizes(draft: ModelDraft) -> int:
+    """Write a Constant in the place of each node whose result follows from sizes and is fixed; returns how many went.
+
+    Nodes that only such results were made of go with them.
+    """
+    found = [(scope, *_folded(draft, scope)) for scope in draft.index.scopes if scope.function is None]
+    for scope, made, gone in found:  # after all are known: a body is computed from nodes of the graph around it
+        for place, proto in made.items():
+            scope.protos[place].CopyFrom(proto)
+        remove(scope.protos, gone)
+    count = sum(len(made) + len(gone) for _, made, gone in found)
+    if count:
+        draft.changed()
+    return count
+
+
+def _folded(draft: ModelDraft, scope: Scope) -> tuple[dict[int, NodeProto], set[int]]:
+    """The Constants to write in a scope by the places of their nodes, and the places of nodes that go."""
+    folding = Folding.of(draft.index, scope, MOST)
+    gone: set[int] = set()
+    idle: set[int] = set()
+    made: dict[int, NodeProto] = {}
+    for node, outputs in folding.places(GROWTH)[0]:
+        if folding.of_sizes.isdisjoint(outputs) or len(node.outputs) != 1:
+            continue
+        tensor = encode(folding.values[outputs[0]])
+        made[node.origin] = onnx.helper.make_node("Constant", [], [outputs[0]], name=node.name, value=tensor)
+        idle.update(item.origin for item in folding.below(node))
+    for place in sorted(idle - made.keys(), reverse=True):
+        node = scope.nodes[place]
+        readers = [reader for name in node.outputs if name for reader in scope.readers(name)]
+        held = any(name in scope.held for name in node.outputs)
+        if not held and all(reader.scope is scope and reader.origin in gone | made.keys() for reader in readers):
+            gone.add(place)
+    return made, gone

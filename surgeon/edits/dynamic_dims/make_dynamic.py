@@ -1,0 +1,164 @@
+"""Sizes that an export fixed, made free."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from onnx import ValueInfoProto
+
+from surgeon.edits.dynamic_dims.choose_solution import free_inside, free_size
+from surgeon.errors import UsageError
+from surgeon.pipeline.editing.claim import Freed
+from surgeon.pipeline.editing.declared_shapes import free_names
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit, pair
+from surgeon.printed_commands import command
+from surgeon.shapes.algebra.size_expressions import parse, symbol
+from surgeon.text import counted, first_of
+
+PLACE = re.compile(r"^(?P<input>.+)\[(?P<axis>\d+)\]$")
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Free(Edit):
+    """Make a size of the inputs dynamic that the export fixed: the nodes that hold it are found, and follow it.
+
+    Constants in Reshape, Expand, Slice, Range, ConstantOfShape, Tile and Resize, the turns of a Loop, initial states,
+    and tokens and queries that are repeated for each sample: each is known by the origin of its number, so that a batch
+    of 1 is not taken for any other 1.  The size is also found where the inputs declare it dynamic already, and the
+    graph still contains that of the trace.
+
+    Both models are compared at the old size.  In a batch samples are independent, so the result is proved at 1, 2 and 7
+    samples too: each has to be the original's answer to that sample.  The same runs choose between several
+    interpretations of a graph.  Elsewhere the report says at which sizes the model ran, and that nothing can be
+    compared there.
+
+    Attributes:
+        axis: which axis of the inputs.
+        name: of the dynamic dim.
+        input: the one input whose axis it is; None for all that have this axis.
+
+    Raises:
+        UsageError: no input has that axis fixed, the inputs have different sizes there, or the name is taken.
+        GraphError: no interpretation of the graph is known to be right; the message names a node.
+
+    Examples:
+        >>> import surgeon
+        >>> fixed, _ = surgeon.edit(
+        ...     "notebooks/models/tiny_distilbert.onnx", surgeon.edits.Dim("batch", 1), output="one.onnx"
+        ... )
+        >>> _, report = surgeon.edit("one.onnx", surgeon.edits.Free(0, "batch"), output="free.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ("axis 0 of 'input_ids' and 'attention_mask' is free, as 'batch'; it was 1", 'proved')
+    """
+
+    axis: int
+    name: str
+    input: str | None = None
+    flag = "free"
+    metavar = "AXIS=NAME"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read AXIS=NAME or INPUT[AXIS]=NAME."""
+        where, name = pair(text, "AXIS=NAME or INPUT[AXIS]=NAME, as in 0=batch")
+        found = PLACE.match(where)
+        if found is not None:
+            return cls(int(found["axis"]), name, found["input"])
+        if not where.isdecimal():
+            raise UsageError(f"{where!r} is no axis; write AXIS=NAME or INPUT[AXIS]=NAME, as in 0=batch.")
+        return cls(int(where), name)
+
+    @property
+    def spelling(self) -> str:
+        """AXIS=NAME, or INPUT[AXIS]=NAME."""
+        return f"{self.axis if self.input is None else f'{self.input}[{self.axis}]'}={self.name}"
+
+    @property
+    def alone(self) -> bool:
+        """It is held against what stands before it at sizes that this does not take."""
+        return True
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Free it."""
+        if not self.name or parse(self.name) != symbol(self.name) or "?" in self.name:
+            raise UsageError(f"{self.name!r} is no name of a dimension; give it a word, as in batch.")
+        wanted = draft.inputs if self.input is None else [draft.input(self.input)]
+        fixed = {value.name: size for value in wanted if (size := _size(value, self.axis)) is not None}
+        if not fixed:
+            return self._declared(draft, wanted)
+        if self.name in free_names(draft.skeleton):
+            raise UsageError(f"Another free dimension is called {self.name!r}; choose another name.")
+        first, old = next(iter(fixed.items()))
+        other = next((name for name, size in fixed.items() if size != old), None)
+        if other is not None:
+            raise UsageError(
+                f"Axis {self.axis} of {first!r} has the size {old}, that of {other!r} {fixed[other]}; "
+                f"name the input, as in {first}[{self.axis}]={self.name}."
+            )
+        if old < 1:
+            raise UsageError(f"Axis {self.axis} of {first!r} has the size {old}; free one of at least 1.")
+        for name in fixed:
+            draft.input(name).type.tensor_type.shape.dim[self.axis].dim_param = self.name
+        draft.changed()
+        nodes, freed = free_size(draft, self.name, old, dict.fromkeys(fixed, self.axis))
+        names = [f"'{name}'" for name in fixed]
+        listed = " and ".join(names) if len(names) < NAMED else first_of(names, NAMED)
+        return _claimed(draft, freed, f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}", nodes)
+
+    def _declared(self, draft: ModelDraft, wanted: Sequence[ValueInfoProto]) -> Iterable[str]:
+        """Free an axis that is declared dynamic while the graph still contains the size of the trace."""
+        names = {name: None for value in wanted if (name := _name(value, self.axis)) is not None}
+        if not names or (self.name not in names and self.name in free_names(draft.skeleton)):
+            which = "No input has a" if self.input is None else f"The input {self.input!r} has no"
+            raise UsageError(f"{which} fixed size on axis {self.axis}; name another.")
+        other = next(filter(None, names), None)
+        if self.name not in names and other is not None:
+            place = self.axis if self.input is None else f"{self.input}[{self.axis}]"
+            how = command("edit", "IN", "OUT", "--free", f"{place}={other}")
+            raise UsageError(f"Axis {self.axis} is dynamic already, as {other!r}; free it by that name: {how}")
+        unnamed = [value for value in wanted if _name(value, self.axis) == ""]
+        for value in unnamed:
+            value.type.tensor_type.shape.dim[self.axis].dim_param = self.name
+            draft.changed()
+        feeds = {value.name: axis for value in draft.inputs if (axis := _axis(value, self.name)) is not None}
+        found = free_inside(draft, self.name, feeds)
+        if found is None:
+            return [f"axis {self.axis} of {_listed(unnamed)} is called {self.name!r}"] if unnamed else ()
+        nodes, freed = found
+        draft.claim.sizes[self.name] = freed.old
+        said = f"the inputs declare {self.name!r} as dynamic, and the graph still held {freed.old}"
+        return _claimed(draft, freed, said, nodes)
+
+
+def _claimed(draft: ModelDraft, freed: Freed, first: str, nodes: int) -> list[str]:
+    """Note the claim of a size that is dynamic now; returns the sentences of the report."""
+    draft.claim.freed.append(freed)
+    draft.claim.by_structure = False
+    more = [f"{counted(nodes, 'node')} held that size and follow{'s' * (nodes == 1)} it now"] if nodes else []
+    return [first, *more]
+
+
+def _listed(values: Sequence[ValueInfoProto]) -> str:
+    return " and ".join(repr(value.name) for value in values)
+
+
+def _name(value: ValueInfoProto, axis: int) -> str | None:
+    """The name of a dynamic dim of an input, empty where it has none; None where the input has no such axis."""
+    dims = value.type.tensor_type.shape.dim
+    return dims[axis].dim_param if axis < len(dims) and not dims[axis].HasField("dim_value") else None
+
+
+def _axis(value: ValueInfoProto, name: str) -> int | None:
+    """The first axis of an input that is a dynamic dim of this name."""
+    return next((axis for axis, dim in enumerate(value.type.tensor_type.shape.dim) if dim.dim_param == name), None)
+
+
+def _size(value: ValueInfoProto, axis: int) -> int | None:
+    """The fixed size of an input on an axis; None where there is none."""
+    if value.type.WhichOneof("value") != "tensor_type":
+        return None
+    dims = value.type.tensor_type.shape.dim
+    return int(dims[axis].dim_value) if axis < len(dims) and dims[axis].HasField("dim_value") else None

@@ -1,0 +1,233 @@
+"""What a walk has nodes read, written into a draft: constants, and sizes that are asked of the inputs."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, helper, numpy_helper
+
+from surgeon.edits.dynamic_dims.planned_inputs import Counted, Given, SizeList, Tuples
+from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.errors import GraphError
+from surgeon.ops.traversal import graphs_below, nodes_of, unused
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.prune import keep
+from surgeon.shapes.algebra.polynomials import Call
+from surgeon.shapes.algebra.size_expressions import Size
+from surgeon.shapes.tensor_types import INT64, Shape
+
+LIMITS_SINCE = 12  # from this opset on Max and Min take integers
+PARTS_SINCE = 15  # and Shape tells a part of a shape
+
+
+class SizeWriter:
+    """Sizes as tensors of one integer: each once, in front of all other nodes of the main graph.
+
+    sources: an input and an axis of it for each symbol.
+    """
+
+    def __init__(self, draft: ModelDraft, opset: int, sources: Mapping[str, tuple[str, int]]) -> None:
+        self.draft, self.opset, self.sources = draft, opset, sources
+        self.nodes: list[NodeProto] = []
+        self._taken = draft.taken() | {node.name for node in nodes_of(draft.skeleton)}
+        self._sizes: dict[Size, str] = {}
+        self._symbols: dict[str, str] = {}
+        self._joined: dict[tuple[str, ...], str] = {}
+        self._stored: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing has."""
+        found = unused(name, self._taken)
+        self._taken.add(found)
+        return found
+
+    def stored(self, array: np.ndarray, name: str) -> str:
+        """An initializer of an array, each once."""
+        key = array.tobytes(), str(array.dtype), array.shape
+        if key not in self._stored:
+            self._stored[key] = self.fresh(name)
+            self.draft.store(numpy_helper.from_array(array, self._stored[key]))
+        return self._stored[key]
+
+    def numbers(self, values: Sequence[int]) -> str:
+        """Integers, as an initializer that is called after them."""
+        listed = [int(value) for value in values]
+        return self.stored(np.asarray(listed, np.int64), "_".join(["sizes", *map(str, listed)]))
+
+    def make(self, op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+        """A new node in front; returns its output."""
+        made = node_of(op, inputs, self.fresh(name), **attributes)
+        self.nodes.append(made)
+        output: str = made.output[0]
+        return output
+
+    def size(self, size: Size) -> str:
+        """A tensor [1] of a size."""
+        if size not in self._sizes:
+            self._sizes[size] = self._size(size)
+        return self._sizes[size]
+
+    def vector(self, values: Sequence[Size]) -> str:
+        """A tensor of some sizes: neighbours that are numbers together."""
+        parts: list[list[Size]] = []
+        for value in values:
+            if parts and isinstance(value, int) and isinstance(parts[-1][-1], int):
+                parts[-1].append(value)
+            else:
+                parts.append([value])
+        names = [self.numbers([int(str(x)) for x in part]) if _whole(part) else self.size(part[0]) for part in parts]
+        if len(names) > 1 and tuple(names) not in self._joined:
+            self._joined[tuple(names)] = self.make("Concat", names, "shape", axis=0)
+        return self._joined[tuple(names)] if len(names) > 1 else names[0]
+
+    def count(self, axis: int, shape: Shape, size: Size | None = None) -> str:
+        """A tensor of 0, 1, 2, ... along an axis of a shape, and of 1 along the others."""
+        zero, one = (self.stored(np.asarray(number, np.int64), f"number_{number}") for number in (0, 1))
+        limit = self.make("Squeeze", [self.size(shape[axis] if size is None else size)], "count")
+        found = self.make("Range", [zero, limit, one], "places")
+        if len(shape) == 1:
+            return found
+        target = [-1 if at == axis else 1 for at in range(len(shape))]
+        return self.make("Reshape", [found, self.numbers(target)], "places")
+
+    def _size(self, size: Size) -> str:
+        if isinstance(size, int):
+            return self.numbers([size])
+        terms = []
+        for monomial, coefficient in size.terms:
+            atoms = [atom for atom, power in monomial for _ in range(power)]
+            names = [self._symbol(atom) if isinstance(atom, str) else self._call(atom) for atom in atoms]
+            if coefficient != 1 or not names:
+                names.append(self.numbers([coefficient]))
+            terms.append(self._chain("Mul", names))
+        return self._chain("Add", terms)
+
+    def _chain(self, op: str, names: Sequence[str]) -> str:
+        found = names[0]
+        for name in names[1:]:
+            found = self.make(op, [found, name], "size")
+        return found
+
+    def _call(self, call: Call) -> str:
+        names = [self.size(item) for item in call.args]
+        if call.kind == "floor":
+            return self._chain("Div", names)  # towards zero, which is down where no size is negative
+        if self.opset < LIMITS_SINCE:
+            raise GraphError(f"{call} takes opset {LIMITS_SINCE} to write; raise the opset first.")
+        return self._chain("Max" if call.kind == "max" else "Min", names)
+
+    def _symbol(self, name: str) -> str:
+        if name not in self._symbols:
+            self._symbols[name] = self._asked(name)
+        return self._symbols[name]
+
+    def _asked(self, name: str) -> str:
+        if name not in self.sources:
+            raise GraphError(f"What is to be free meets a size that follows from data ({name}); free another.")
+        source, axis = self.sources[name]
+        if self.opset >= PARTS_SINCE:
+            return self.make("Shape", [source], name, start=axis, end=axis + 1)
+        whole = self.make("Shape", [source], f"{source}_shape")
+        return self.make("Gather", [whole, self.numbers([axis])], name, axis=0)
+
+
+def node_of(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> NodeProto:
+    """A node that is called as its output."""
+    return helper.make_node(op, list(inputs), [name], name=name, **attributes)
+
+
+def write(draft: ModelDraft, walk: Walk, sources: Mapping[str, tuple[str, int]]) -> int:
+    """Write all that a walk has nodes read; returns how many nodes read something else now."""
+    writer = SizeWriter(draft, walk.index.main.opset or 1, sources)
+    before: dict[int, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
+    graphs = {}
+    names: dict[str, str] = {}
+    replaced: set[str] = set()
+    for given in walk.given.values():
+        scope = given.node.scope
+        graphs[id(scope.proto)] = scope.proto
+        front = before[id(scope.proto)][given.node.origin]
+        name = _written(writer, walk, given, names, front)
+        names[given.name] = name
+        inputs = given.node.proto.input
+        inputs.extend([""] * (given.position + 1 - len(inputs)))
+        replaced.add(inputs[given.position])
+        inputs[given.position] = name
+    graphs[id(walk.index.main.proto)] = walk.index.main.proto
+    before[id(walk.index.main.proto)][0] = [*writer.nodes, *before[id(walk.index.main.proto)][0]]
+    for key, proto in graphs.items():
+        rows = [row for place, node in enumerate(proto.node) for row in (*before[key][place], node)]
+        if len(rows) > len(proto.node):
+            del proto.node[:]
+            proto.node.extend(rows)
+    _drop_unread(draft, replaced)
+    return len({given.node for given in walk.given.values()})
+
+
+def _written(
+    writer: SizeWriter, walk: Walk, given: Given, names: Mapping[str, str], front: list[NodeProto]
+) -> str:
+    """The tensor of one recipe; nodes that hang on the place in the graph go into `front`."""
+    recipe = given.recipe
+    if isinstance(recipe, SizeList):
+        return _numbers(writer, recipe)
+
+    def add(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+        made = node_of(op, inputs, writer.fresh(name), **attributes)
+        front.append(made)
+        return str(made.output[0])
+
+    if isinstance(recipe, Counted):
+        found = writer.count(recipe.axis, recipe.shape)
+        return found if recipe.dtype == INT64 else writer.make("Cast", [found], "places", to=recipe.dtype)
+    if isinstance(recipe, Tuples):
+        return _tuples(writer, recipe)
+    source = names.get(recipe.tensor, recipe.tensor)
+    if recipe.cut:
+        source = add("Gather", [source, writer.numbers([0])], f"{source}_one", axis=recipe.axis)
+    rank = len(recipe.shape)
+    target = [recipe.shape[axis] if axis == recipe.axis else 1 for axis in range(rank)]
+    return add("Expand", [source, writer.vector(target)], f"{source}_repeated")
+
+
+def _tuples(writer: SizeWriter, recipe: Tuples) -> str:
+    """Indices whose one element counts, the others as they were."""
+    lead = recipe.shape[:-1]
+    counted = writer.count(recipe.axis, (*(1 for _ in lead), 1), size=recipe.shape[recipe.axis])
+    parts = []
+    width = int(str(recipe.shape[-1]))
+    for element in range(width):
+        source = counted
+        if element != recipe.element:
+            source = writer.make("Gather", [recipe.tensor, writer.numbers([element])], "places", axis=len(lead))
+            if recipe.cut:
+                source = writer.make("Gather", [source, writer.numbers([0])], "places", axis=recipe.axis)
+        parts.append(writer.make("Expand", [source, writer.vector([*lead, 1])], "places"))
+    return writer.make("Concat", parts, "places", axis=len(lead))
+
+
+def _numbers(writer: SizeWriter, recipe: SizeList) -> str:
+    if recipe.scalar:
+        name = writer.make("Squeeze", [writer.size(recipe.values[0])], "count")
+    elif _whole(recipe.values) and recipe.dtype != INT64:
+        dtype = helper.tensor_dtype_to_np_dtype(recipe.dtype)
+        return writer.stored(np.asarray([int(str(value)) for value in recipe.values], dtype), "sizes")
+    else:
+        name = writer.vector(recipe.values)
+    return name if recipe.dtype == INT64 else writer.make("Cast", [name], name, to=recipe.dtype)
+
+
+def _whole(values: Sequence[Size]) -> bool:
+    return all(isinstance(value, int) for value in values)
+
+
+def _drop_unread(draft: ModelDraft, names: set[str]) -> None:
+    """Take out stored tensors and Constants of these names that nobody reads any more."""
+    read = {name for node in nodes_of(draft.skeleton) for name in node.input}
+    read |= {value.name for graph in graphs_below(draft.graph) for value in (*graph.output, *graph.input)}
+    gone = names - read
+    keep(draft.graph.initializer, lambda _, tensor: tensor.name not in gone)
+    keep(draft.graph.node, lambda _, node: not (node.op_type == "Constant" and node.output[0] in gone))
+    keep(draft.graph.value_info, lambda _, value: value.name not in gone)
+

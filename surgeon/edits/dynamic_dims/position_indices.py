@@ -1,0 +1,118 @@
+"""Indices that tell the place along what is free: at a size of 1 they are all 0, which is no count to be seen."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from surgeon.edits.dynamic_dims.planned_inputs import Back, Stuck, Tuples
+from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbol, symbols
+from surgeon.shapes.tensor_types import Facts, NodeView, Shape
+
+
+def tell_tuples(walk: Walk, site: NodeView, element: int) -> None:
+    """Make one element of tuples of indices that are fixed count.  Raises Back once it does, Stuck where it cannot."""
+    name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
+    array = walk.constant(site, 1)
+    axes = [] if array is None else _counting(array, walk.old(size), element)
+    if not axes or not all(isinstance(width, int) for width in shape):
+        raise Stuck(site.node, f"picks fixed places by {name!r} of what is to be free")
+    axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
+    made = _at(shape, axis, size)
+    walk.telling.add(site.node)
+    walk.give(site, 1, Tuples(name, element, axis, made, shape[axis] != 1), Facts(site.dtype(1), made))
+    raise Back(site.node)
+
+
+def tell_joined(walk: Walk, site: NodeView, element: int, size: Size) -> None:
+    """The same of tuples that are joined of parts: the zeros that one part is made of count.  Raises Back."""
+    found = walk.shapes.origin.producer(site.scope, site.inputs[1])
+    if found is None or found[1].op != "Concat":
+        return
+    joined, before = walk.site(found[1]), 0
+    for position in range(len(joined.inputs)):
+        width = (joined.shape(position) or (0,))[-1]
+        if not isinstance(width, int):
+            return
+        source = _source(walk, joined, position, walk.old(size)) if before == element and width == 1 else None
+        if source is not None:
+            walk.telling.add(site.node)
+            _count(walk, *source, size)
+        before += width
+
+
+def _source(walk: Walk, site: NodeView, position: int, old: Size) -> tuple[NodeView, int] | None:
+    """Who reads the fixed count that a tensor is made of, where its elements are but moved and repeated."""
+    while not _axes(walk, site, position, old):
+        source = walk.shapes.origin.producer(site.scope, site.inputs[position])
+        if source is None or not (record(source[1].op).moves or record(source[1].op).retypes):
+            return None
+        site, position = walk.site(source[1]), 0
+    return site, position
+
+
+def _count(walk: Walk, site: NodeView, position: int, size: Size) -> None:
+    """Have a fixed count go on along its axis.  Raises Back."""
+    axes = _axes(walk, site, position, walk.old(size))
+    shape = site.shape(position) or ()
+    walk.count(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)
+    raise Back(site.node)
+
+
+def _axes(walk: Walk, site: NodeView, position: int, old: Size) -> list[int]:
+    """The axes along which what a node reads counts up to the old size; none where it is not fixed in the file."""
+    array = walk.constant(site, position)
+    return [] if array is None or array.size != old else _counting(array[..., None], old, 0)
+
+
+def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int]:
+    """The axes along which one element of tuples is 0, 1, 2, ... up to a size, and the others do not change."""
+    found = []
+    for axis in (axis for axis, width in enumerate(array.shape[:-1]) if width == size):
+        wanted = np.repeat(array.take([0], axis), array.shape[axis], axis)
+        count = np.arange(array.shape[axis]).reshape([-1 if at == axis else 1 for at in range(array.ndim - 1)])
+        wanted[..., element] = count
+        found += [axis] if np.array_equal(array, wanted) else []
+    return found
+
+
+def tell_flat(walk: Walk, site: NodeView, size: Size) -> None:
+    """The same of indices into a table laid flat, a row of which is as long as what the count is multiplied by."""
+    row = exact_quotient(size, _size(walk, size))
+    for factor, position in _counts(walk, site, site.inputs[1], row, walk.old(_size(walk, size))):
+        walk.telling.add(site.node)
+        _count(walk, factor, position, _size(walk, size))
+
+
+def _counts(walk: Walk, site: NodeView, name: str, row: Size | None, old: Size) -> Iterator[tuple[NodeView, int]]:
+    """A count that is multiplied by the length of a row, on the way to a tensor of indices, and who reads it."""
+    source = walk.shapes.origin.producer(site.scope, name)
+    if source is None or row is None:
+        return
+    maker = walk.site(source[1])
+    told = record(maker.node.op)
+    if told.broadcasts and len(maker.inputs) == 2:
+        for position in (0, 1):
+            if told.family == "product" and _is(maker, 1 - position, row) and _axes(walk, maker, position, old):
+                yield maker, position
+            elif told.family == "sum":
+                yield from _counts(walk, maker, maker.inputs[position], row, old)
+    elif told.regroups or told.retypes:
+        yield from _counts(walk, maker, maker.inputs[0], row, old)
+
+
+def _is(site: NodeView, position: int, number: Size) -> bool:
+    """Whether all elements of what a node reads are a number."""
+    found: Any = site.value(position)
+    return found is not None and found.size > 0 and bool(np.all(found.reshape(-1) == number))
+
+
+def _size(walk: Walk, size: Size) -> Size:
+    """The symbol that a size hangs on."""
+    return symbol(next(iter(walk.free.keys() & symbols(size))))
+
+
+def _at(shape: Shape, axis: int, size: Size) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])

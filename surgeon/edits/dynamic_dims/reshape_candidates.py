@@ -1,0 +1,121 @@
+"""How a Reshape whose target is fixed reads where a size of its input is free.
+
+A Reshape keeps the order of elements.  So a size of the input lies at a certain place among those of the result: behind
+as many elements as lie before it in the input.  Where the old size is 1 there may be several such places.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, product
+from math import prod
+
+from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, exact_quotient, substitute, symbols
+from surgeon.shapes.algebra.size_expressions import product as times
+from surgeon.shapes.op_rules.data_movement import reshaped
+from surgeon.shapes.tensor_types import Shape
+
+MOST_READINGS = 16
+_PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103)
+
+
+def readings(given: Shape, target: Sequence[Size], allow_zero: bool, free: Mapping[str, int]) -> list[Shape]:
+    """What the result may look like, the likeliest first; none where the target fits the input in no way.
+
+    given: the input's shape.  target: the shape that is asked for.  free: the old sizes of what is free.
+    """
+    old = tuple(substitute(size, free) for size in given)
+    wanted = [substitute(size, free) for size in target]
+    before = [size for size in reshaped(old, wanted, allow_zero) if size is not None]
+    if len(before) < len(wanted):
+        return []
+    now = tuple(size for size in reshaped(given, target, allow_zero) if size is not None)
+    fits = len(now) == len(target) and times(now) == times(given)
+    if fits and any(symbols(size) & free.keys() for size in target):
+        return [now]  # the target follows by itself
+    placed = dict.fromkeys(islice(_placed(given, old, before, free), MOST_READINGS))
+    kept = [reading for reading in placed if _keeps(reading, given, target, allow_zero)]
+    if not kept:
+        return [now] if len(now) == len(target) and (fits or -1 in target) else []
+    alone = {old[axis] for axis in _free(given, free)}
+    # A -1 that stands for what is free alone, and nothing beside it, says so itself.
+    if now in kept and any(size == -1 and before[axis] in alone for axis, size in enumerate(target)):
+        return [now, *(reading for reading in kept if reading != now)]
+    return kept
+
+
+def target_of(reading: Shape, given: Shape, allow_zero: bool, free: Mapping[str, int]) -> list[Size]:
+    """The shortest target that gives a reading: 0 for a size of the input, one -1, and numbers."""
+    open_size = set(_free(reading, free))
+    made: list[Size] = list(reading)
+    if not allow_zero:
+        for axis in sorted(open_size):
+            if axis < len(given) and given[axis] == reading[axis]:
+                made[axis] = 0
+                open_size.discard(axis)
+    if open_size and all(size != 0 for size in reading):
+        made[max(open_size, key=lambda axis: (len(str(reading[axis])), axis))] = -1
+    return made
+
+
+def _free(shape: Shape, free: Mapping[str, int]) -> list[int]:
+    """The axes whose size hangs on what is free."""
+    return [axis for axis, size in enumerate(shape) if symbols(size) & free.keys()]
+
+
+def _keeps(reading: Shape, given: Shape, target: Sequence[Size], allow_zero: bool) -> bool:
+    """Whether a reading is of the same number of elements, and a 0 of the target means what it says."""
+    kept = not allow_zero
+    zeros = [axis for axis, size in enumerate(target) if size == 0 and kept]
+    return times(reading) == times(given) and all(reading[axis] == given[axis] for axis in zeros)
+
+
+def _placed(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str, int]) -> Iterator[Shape]:
+    """The result's shape for each way to place what is free of the input in it."""
+    at = _numbers([*given, *before], free)
+    widths, sizes = [at(size) for size in before], [at(size) for size in old]
+    if prod(widths) != prod(sizes) or not all(widths):
+        return
+    starts = [1, *accumulate(sizes, lambda a, b: a * b)]
+    places = _free(given, free)
+    unit = all(size == 1 for size in free.values())
+    options = [list(_options(starts[axis], sizes[axis], widths, unit)) for axis in places]
+    for chosen in product(*options):
+        made: list[Size] = list(before)
+        for axis, place in zip(places, chosen, strict=True):
+            found = exact_quotient(made[place] * given[axis], old[axis])
+            if found is None:
+                break
+            made[place] = found
+        else:
+            yield tuple(made)
+
+
+def _options(start: int, width: int, widths: Sequence[int], unit: bool) -> Iterator[int]:
+    """Axes of the result that may take what is free of a size of the input, which lies at `start` and is so wide.
+
+    unit: the old size is 1, so that it may also lie at the end of an axis before, or at the start of one behind.
+    """
+    ends = list(accumulate(widths, lambda a, b: a * b))
+    begins = [end // own for end, own in zip(ends, widths, strict=True)]
+    stop = start * width
+    ones = [axis for axis, own in enumerate(widths) if own == 1]
+    wide = [axis for axis, own in enumerate(widths) if own > 1]
+    yield from (axis for axis in ones if begins[axis] == start)
+    yield from (axis for axis in wide if begins[axis] < max(stop, start + 1) and ends[axis] > start)
+    yield from (axis for axis in ones if start < begins[axis] <= stop)
+    if unit:
+        yield from (axis for axis in wide if ends[axis] == start)
+        yield from (axis for axis in wide if begins[axis] == stop and stop > start + 1)
+
+
+def _numbers(sizes: Sequence[Size], free: Mapping[str, int]) -> Callable[[Size], int]:
+    """Sizes as numbers: what is free at its old size, and for each other symbol a number that nothing else divides."""
+    other = sorted({name for size in sizes for name in symbols(size)} - free.keys())
+    known = {**dict(zip(other, _PRIMES, strict=False)), **free}
+
+    def at(size: Size) -> int:
+        try:
+            return evaluate(size, known)
+        except SizeError:
+            return 0
+
+    return at

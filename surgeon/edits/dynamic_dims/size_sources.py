@@ -1,0 +1,265 @@
+"""A tensor has to follow what is free along an axis: where its size came from, that is written anew."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from surgeon.edits.dynamic_dims.planned_inputs import Back, Stuck
+from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbols
+from surgeon.shapes.op_rules.indexing import slice_parameters
+from surgeon.shapes.tensor_types import NodeView, axis_of
+
+MOST_READ = 1 << 24  # elements of a constant that is looked at
+INDEXED = {"GatherND": 1, "ScatterND": 1}
+"""Ops whose indices are tuples, and where they are."""
+
+
+def follow(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> None:
+    """Make what a node reads follow a size along an axis.  Raises Back once it does, Stuck where it cannot."""
+    source = walk.shapes.origin.producer(site.scope, site.inputs[position])
+    old = walk.old(size)
+    if source is not None and source[1].op in SOURCES:
+        maker = walk.site(source[1])
+        readers = source[1].scope.readers(source[1].outputs[0])
+        if old != 1 or len(readers) <= 1:
+            SOURCES[source[1].op](walk, maker, axis, size)
+    if walk.is_constant(site, position):
+        _follow_constant(walk, site, position, axis, size)
+    elif old == 1:
+        _repeat(walk, site, position, axis, size)
+    if source is not None:
+        _follow_through(walk, walk.site(source[1]), axis, size)
+    raise Stuck(site.node, f"reads {_name(walk, site, position)!r}, which has {old} where {size} is free")
+
+
+def _name(walk: Walk, site: NodeView, position: int) -> str:
+    name = site.inputs[position]
+    given = next((item.recipe for item in walk.given.values() if item.name == name), None)
+    return name if given is None else getattr(given, "tensor", site.node.inputs[position])
+
+
+def _follow_constant(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> None:
+    """A constant of equal elements along an axis is repeated; places along it are counted."""
+    shape = site.shape(position)
+    if shape is None or not all(isinstance(width, int) for width in shape):
+        return
+    if np.prod([int(str(width)) for width in shape], dtype=float) > MOST_READ:
+        return
+    array = walk.constant(site, position)
+    if array is None or array.ndim <= axis:
+        return
+    if array.dtype.kind in "iu" and _is_count(array, axis):
+        tells = _tells_samples(walk, site)
+        if array.shape[axis] > 1 and not tells:
+            walk.placing.add(site.node)
+        if array.shape[axis] > 1 or tells:
+            walk.count(site, position, axis, size)
+            raise Back(site.node)
+    if bool((array == np.take(array, [0], axis)).all()):
+        _repeat(walk, site, position, axis, size)
+
+
+def _is_count(array: np.ndarray[Any, Any], axis: int) -> bool:
+    """Whether an array holds 0, 1, 2, ... along an axis, and one element along the others."""
+    return array.size == array.shape[axis] and bool((array.reshape(-1) == np.arange(array.size)).all())
+
+
+def _tells_samples(walk: Walk, site: NodeView) -> bool:
+    """Whether a part of indices that a Concat joins says where to look along what is free."""
+    if site.node.op != "Concat":
+        return False
+    before: Size = 0
+    for place in range(len(site.inputs)):
+        shape = site.shape(place)
+        if walk.is_constant(site, place):
+            break
+        before = before + (shape[-1] if shape else 0)
+    for reader in site.node.scope.readers(site.node.outputs[0]):
+        if reader.op in INDEXED and reader.inputs[INDEXED[reader.op]] == site.node.outputs[0]:
+            table = walk.site(reader).shape(0)
+            if table is not None and isinstance(before, int) and before < len(table) and walk.hangs([table[before]]):
+                walk.telling.add(reader)
+                return True
+    return False
+
+
+def _repeat(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> None:
+    shape = site.shape(position)
+    if shape is not None:
+        walk.spread(site, position, axis, size, cut=shape[axis] != 1)
+        raise Back(site.node)
+
+
+def _follow_through(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    """The same of what a node makes: of what it reads, where it only hands that on."""
+    op, told = site.node.op, record(site.node.op)
+    if op in SEVERAL:
+        SEVERAL[op](walk, site, axis, size)
+    elif op in HANDED:
+        found = HANDED[op](walk, site, axis)
+        if found is not None:
+            follow(walk, site, *found, size)
+    elif told.broadcasts:
+        rank = max(len(site.shape(place) or ()) for place in range(len(site.inputs)))
+        for place in range(len(site.inputs)):
+            shape = site.shape(place) or ()
+            own = axis - rank + len(shape)
+            if own >= 0 and shape[own] == walk.old(size):
+                follow(walk, site, place, own, size)
+    else:
+        _follow_in_place(walk, site, axis, size)
+
+
+def _follow_in_place(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    """An axis of the result that is one of the first input too: rows of a product, samples of a norm or of a layer."""
+    made, shape = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
+    if made is not None and shape is not None and len(made) == len(shape) and shape[axis] == made[axis]:
+        follow(walk, site, 0, axis, size)
+
+
+def _follow_reshaped(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    """An axis of a Reshape's input that lies where one of its result does, in the order of elements.
+
+    Several may, where the result merges what the input has apart, or the old size is 1.
+    """
+    made, given = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
+    if made is None or given is None:
+        return
+    sizes, ours = ([int(str(walk.old(one))) for one in shape if isinstance(one, int)] for shape in (given, made))
+    if len(sizes) < len(given) or len(ours) < len(made) or not prod(ours):
+        return
+    begin, end = prod(ours[:axis]), prod(ours[: axis + 1])
+    old = prod(walk.free[name] for name in symbols(size) & walk.free.keys())
+    found: list[tuple[bool, int, Size]] = []
+    for place, width in enumerate(sizes):
+        start, stop = prod(sizes[:place]), prod(sizes[: place + 1])
+        lies = begin <= start <= end if width == 1 else start < end and stop > begin
+        wanted = exact_quotient(size * width, ours[axis])
+        if lies and wanted is not None and width % old == 0 and walk.hangs([wanted]):
+            found.append((width != old, place, wanted))
+    if found:
+        found.sort(key=lambda item: item[:2])
+        _, place, wanted = found[walk.choose(site, ("follow", given, made, axis), len(found))]
+        follow(walk, site, 0, place, wanted)
+
+
+def _transposed(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+    shape = site.shape(0) or ()
+    order = site.attribute("perm") or list(reversed(range(len(shape))))
+    return 0, order[axis]
+
+
+def _unsqueezed(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+    shape, axes = site.shape(0), site.axes(1)
+    if shape is None or axes is None:
+        return None
+    new = {axis_of(place, len(shape) + len(axes)) for place in axes}
+    return None if axis in new else (0, axis - sum(place < axis for place in new))
+
+
+def _squeezed(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+    shape, axes = site.shape(0), site.axes(1)
+    if shape is None or axes is None:
+        return None
+    gone = {axis_of(place, len(shape)) for place in axes}
+    return 0, [place for place in range(len(shape)) if place not in gone][axis]
+
+
+def _joined(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+    rank = len(site.shape(0) or ())
+    return None if axis_of(site.attribute("axis", 0), rank) == axis else (0, axis)
+
+
+def _gathered(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+    table, indices = site.shape(0), site.shape(1)
+    if table is None or indices is None:
+        return None
+    along = axis_of(site.attribute("axis", 0), len(table))
+    if along <= axis < along + len(indices):
+        return 1, axis - along
+    return 0, axis if axis < along else axis - len(indices) + 1
+
+
+def _cut(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+    found = slice_parameters(site)
+    if found is None:
+        return None
+    rank = len(site.shape(0) or ())
+    return None if any(axis_of(place, rank) == axis for place in found[2]) else (0, axis)
+
+
+HANDED: dict[str, Callable[[Walk, NodeView, int], tuple[int, int] | None]] = {
+    "Transpose": _transposed,
+    "Unsqueeze": _unsqueezed,
+    "Squeeze": _squeezed,
+    "Concat": _joined,
+    "Gather": _gathered,
+    "Slice": _cut,
+    "Expand": lambda walk, site, axis: (0, at) if (at := axis - _more(walk, site)) >= 0 else None,
+    "Tile": lambda walk, site, axis: (0, axis),
+    "Trilu": lambda walk, site, axis: (0, axis),
+}
+
+
+def _more(walk: Walk, site: NodeView) -> int:
+    """How many axes the result has more than the input."""
+    made = walk.view.facts(site.scope, site.node.outputs[0]).shape
+    return len(made or ()) - len(site.shape(0) or ())
+
+
+SEVERAL: dict[str, Callable[[Walk, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
+"""Ops of whose input several axes may be one of the result."""
+
+
+def _element(walk: Walk, site: NodeView, position: int, place: int, size: Size) -> None:
+    """Write one of the numbers that a node reads anew, where it is the old size."""
+    value = site.value(position)
+    numbers = None if value is None else value.reshape(-1).tolist()
+    if value is not None and numbers is not None and 0 <= place < len(numbers) and numbers[place] == walk.old(size):
+        walk.give_numbers(site, position, [*numbers[:place], size, *numbers[place + 1 :]], scalar=value.ndim == 0)
+        raise Back(site.node)
+
+
+def _expanded(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    value, made = site.value(1), walk.view.facts(site.scope, site.node.outputs[0]).shape
+    shape = site.shape(0)
+    if value is None or made is None or shape is None:
+        return
+    own = axis - len(made) + len(shape)
+    if own < 0 or shape[own] == 1:
+        _element(walk, site, 1, axis - len(made) + value.size, size)
+
+
+def _sliced(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    found, shape = slice_parameters(site), site.shape(0)
+    if found is None or shape is None or not site.has(2):
+        return
+    for place, (start, end, along, step) in enumerate(zip(*found, strict=True)):
+        if axis_of(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.old(size):
+            _element(walk, site, 2, place, size)
+
+
+def _ranged(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    if site.sizes(0) == [0] and site.sizes(2) == [1]:
+        _element(walk, site, 1, 0, size)
+
+
+def _resized(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+    if site.has(3) and not site.attribute("axes"):
+        _element(walk, site, 3, axis, size)
+
+
+SOURCES: dict[str, Callable[[Walk, NodeView, int, Size], None]] = {
+    "AffineGrid": lambda walk, site, axis, size: None if axis else _element(walk, site, 1, axis, size),
+    "ConstantOfShape": lambda walk, site, axis, size: _element(walk, site, 0, axis, size),
+    "Expand": _expanded,
+    "Range": _ranged,
+    "Resize": _resized,
+    "Slice": _sliced,
+    "Tile": lambda walk, site, axis, size: _element(walk, site, 1, axis, size),
+}
+"""Ops that make a size of a number that they read; each raises Back once the number follows."""

@@ -1,0 +1,24 @@
+"""Loops whose number of turns is the old size: one turn for each sample, or as many for another reason."""
+
+from surgeon.edits.dynamic_dims.planned_inputs import Back
+from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.shapes.algebra.size_expressions import symbol
+from surgeon.shapes.tensor_types import NodeView
+
+
+def check_loop(walk: Walk, site: NodeView) -> None:
+    """Choose whether the turns of a Loop follow; raises Back once they do.
+
+    They follow in the likelier interpretation where the body reads the number of the turn, as `x[turn]` does.
+    """
+    turns = site.value(0) if site.has(0) else None
+    if turns is None or turns.size != 1 or not walk.is_constant(site, 0):
+        return
+    name = next((name for name, old in walk.free.items() if turns.reshape(-1)[0] == old), None)
+    if name is None:
+        return
+    follows_first = any(body.readers(body.proto.input[0].name) for body in walk.shapes.bodies(site.node))
+    chosen = walk.choose(site, ("turns", site.node.outputs), 2)
+    if (chosen == 0) == follows_first:
+        walk.give_numbers(site, 0, [symbol(name)], scalar=turns.ndim == 0)
+        raise Back(site.node)

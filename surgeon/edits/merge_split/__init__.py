@@ -1,0 +1,3 @@
+"""Models joined into one, and one cut into several."""
+
+__all__ = ["merge", "split"]

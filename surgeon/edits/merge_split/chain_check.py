@@ -1,0 +1,106 @@
+"""Models one after the other, held against one that does the same at once."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.file.save import Written
+from surgeon.pipeline.editing.claim_check import called, is_of
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.model_check import Verdict, concluded, tolerances
+from surgeon.proof.model.original_runs import Trials
+from surgeon.runtime.inputs.user_inputs import read_inputs
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.ort_session import SessionError
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """One model of a chain.
+
+    label: what to call it.  feeds, gives: by its inputs and outputs, what their values are called in the chain.
+    stored: the inputs that it has values for itself, and takes others.  fixed: those for which it takes none.
+    """
+
+    label: str
+    model: Written
+    feeds: Mapping[str, str]
+    gives: Mapping[str, str]
+    stored: Collection[str] = ()
+    fixed: Collection[str] = ()
+
+
+def check_chain(
+    whole: Written, skeleton: ModelProto, links: Sequence[ChainLink], options: CheckOptions, told: Callable[[str], str]
+) -> CheckResult:
+    """Run a model, and others one after the other on the same inputs, and compare what the model gives.
+
+    skeleton: of the model.  links: they take its inputs, and give its outputs, by its own names; none is loaded while
+    another is.  told: puts a reason in words, which speaks of the model as of the original.  What a model does never
+    raises; raises UsageError for options that mean nothing.
+    """
+    started = time.perf_counter()
+    away = Away(options.required(), options.run_time)
+    rtol, atol = tolerances(skeleton, options)
+    given = read_inputs(skeleton, options.inputs)
+    trials = Trials(whole, skeleton, seed=options.seed, dims={} if given else options.dims, away=away, given=given)
+    trials.run()
+    verdict = Verdict(trials, rtol, atol)
+    refusal = _load(whole, links, away, trials.why) if trials.why else _follow(links, away, trials, verdict)
+    outcome, reason = refusal or verdict.outcome()
+    return concluded(outcome, told(reason), verdict, started, (rtol, atol))
+
+
+def _load(whole: Written, links: Sequence[ChainLink], away: Away, why: str) -> tuple[Outcome, str]:
+    """The outcome where the model itself does not run: a failure, if it does not load and the others do."""
+    try:
+        with away.open(whole):
+            return Outcome.UNPROVED, why
+    except SessionError as refused:
+        if refused.missing:
+            return Outcome.UNPROVED, why
+    with suppress(SessionError):
+        for link in links:
+            with away.open(link.model):
+                pass
+        return Outcome.FAILED, why
+    return Outcome.UNPROVED, why
+
+
+def _follow(
+    links: Sequence[ChainLink], away: Away, trials: Trials, verdict: Verdict
+) -> tuple[Outcome, str] | None:
+    """Run the links on all trials; an outcome only if they do not get through."""
+    held: list[dict[str, np.ndarray]] = [dict(trial.feeds) for trial in trials.made]
+    for link in links:
+        try:
+            with away.open(link.model) as session:
+                for values in held:
+                    bound = next((name for name in link.fixed if link.feeds.get(name, name) in values), None)
+                    if bound is not None:
+                        return Outcome.UNPROVED, (
+                            f"By its IR version {link.label} takes no other value for '{bound}' than the one that it "
+                            "stores, so it cannot be run on what feeds it now."
+                        )
+                    wanted = {name: link.feeds.get(name, name) for name in (*session.inputs, *link.stored)}
+                    left = [name for name in link.stored if wanted[name] not in values]
+                    wanted = {name: source for name, source in wanted.items() if name not in left}
+                    lost = next((name for name, source in wanted.items() if source not in values), None)
+                    if lost is not None:
+                        return Outcome.UNPROVED, f"The value of '{lost}', which {link.label} wants, is no tensor."
+                    answer = session.run({name: values[source] for name, source in wanted.items()})
+                    for name, array in answer.items():
+                        own = name if name in link.gives else next((x for x in link.gives if is_of(name, x)), name)
+                        values[called(name, own, link.gives.get(own, own))] = array
+        except SessionError as refused:
+            if refused.missing:
+                return Outcome.UNPROVED, f"Nothing here runs {link.label}: {refused.line}"
+            return Outcome.FAILED, f"The original runs but {link.label} does not: {refused.line}"
+    for trial, values in zip(trials.made, held, strict=True):
+        verdict.add(trial, values)
+    return None

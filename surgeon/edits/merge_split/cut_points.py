@@ -1,0 +1,147 @@
+"""Where to cut a model in parts that follow each other, and what passes from one to the next."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from onnx import NodeProto, TensorProto
+
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.file.tensors.decoding import raw_size
+from surgeon.ops.traits.trait_lookup import is_random
+from surgeon.ops.traversal import all_nodes, called_by, free_names, key_of
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.prune import stored_in
+from surgeon.proof.model.exposed_outputs import needed
+
+WINDOW = 4  # a cut lies within a part's weight over this of where the weights of both sides are as wanted
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnds:
+    """What a part is fed with, and what it gives; nothing where it follows from stored tensors alone."""
+
+    froms: tuple[str, ...]
+    tos: tuple[str, ...]
+
+
+class Parting:
+    """The nodes of a model that depend on its inputs, in order, and the parts that they can be cut into.
+
+    What follows from stored tensors alone belongs to every part that reads it; what no output needs, to none.
+    """
+
+    def __init__(self, draft: ModelDraft) -> None:
+        self._draft = draft
+        graph = draft.graph
+        self._outputs = [value.name for value in graph.output]
+        live = needed(graph, self._outputs)[0]
+        drawing = {key_of(item) for item in draft.skeleton.functions if any(map(is_random, all_nodes(item.node)))}
+        self._fixed = stored_in(graph)
+        self._nodes: list[tuple[NodeProto, list[str]]] = []
+        self._maker: dict[str, int] = {}
+        for place, node in enumerate(graph.node):
+            reads = free_names(node)
+            draws = any(is_random(inner) or called_by(inner) in drawing for inner in all_nodes([node]))
+            if self._fixed.issuperset(reads) and not draws:
+                self._fixed.update(node.output)
+            elif place in live:
+                self._maker.update((name, len(self._nodes)) for name in node.output if name)
+                self._nodes.append((node, reads))
+
+    def at(self, tensors: Sequence[str]) -> list[PartEnds]:
+        """The parts between these tensors: what the first of them needs, what the second needs besides, and so on.
+
+        Raises UsageError for tensors that are not there, or do not part the model.
+        """
+        for name in tensors:
+            self._draft.require_tensor(name)
+            if name not in self._maker:
+                raise UsageError(f"{name!r} parts nothing: no node makes it of the inputs for an output; name another.")
+        stages = [len(tensors)] * len(self._nodes)
+        for stage, name in reversed(list(enumerate(sorted(tensors, key=self._maker.__getitem__)))):
+            pending = [self._maker[name]]
+            seen: set[int] = set()
+            while pending:
+                place = pending.pop()
+                if place not in seen:
+                    seen.add(place)
+                    stages[place] = stage
+                    pending += [self._maker[read] for read in self._nodes[place][1] if read in self._maker]
+        lacking = next((stage for stage in range(len(tensors) + 1) if stage not in stages), None)
+        if lacking is not None:
+            ordered = sorted(tensors, key=self._maker.__getitem__)
+            told = ordered[lacking] if lacking < len(ordered) else ordered[-1]
+            side = "between it and the tensors before it" if lacking < len(ordered) else "behind it"
+            raise UsageError(f"{told!r} parts nothing: no node lies {side}; leave it out.")
+        return self._ends(stages)
+
+    def into(self, parts: int) -> list[PartEnds]:
+        """Parts of about as many bytes of weights each, cut where the fewest tensors pass.
+
+        Raises UsageError where there are fewer nodes than parts.
+        """
+        count = len(self._nodes)
+        if count < 2:
+            raise UsageError(f"A model of {count} {'node' if count == 1 else 'nodes'} cannot be cut.")
+        if not 2 <= parts <= count:
+            raise UsageError(f"A model of {count:,} nodes cannot be cut into {parts} parts; give 2 to {count:,}.")
+        weights = list(accumulate(self._weights(), initial=0.0))
+        crossing = self._crossing()
+        cuts, least = [], 1
+        for number in range(1, parts):
+            wanted, slack = weights[-1] * number / parts, weights[-1] / parts / WINDOW
+            first, last = (bisect_left(weights, wanted + side * slack) for side in (-1, 1))
+            most = count - (parts - number)
+            places = range(min(max(first, least), most), min(max(last, least), most) + 1)
+            cuts.append(min(places, key=lambda place: (crossing[place], abs(weights[place] - wanted))))
+            least = cuts[-1] + 1
+        stages = [stage for stage, (start, end) in enumerate(pairwise([0, *cuts, count])) for _ in range(start, end)]
+        return self._ends(stages)
+
+    def _ends(self, stages: Sequence[int]) -> list[PartEnds]:
+        """What the parts take and give, by the part that each node belongs to."""
+        count = max(stages) + 1
+        froms: list[dict[str, None]] = [{} for _ in range(count)]
+        passed: set[str] = set(self._outputs)
+        for stage, (_, reads) in zip(stages, self._nodes, strict=True):
+            for name in reads:
+                if name not in self._fixed and (name not in self._maker or stages[self._maker[name]] < stage):
+                    froms[stage][name] = None
+                    passed.add(name)
+        tos: list[list[str]] = [[] for _ in range(count)]
+        for name, place in self._maker.items():
+            if name in passed:
+                tos[stages[place]].append(name)
+        order = {name: place for place, name in enumerate(self._outputs)}
+        tos[-1].sort(key=lambda name: order.get(name, len(order)))
+        tos[-1] += [name for name in self._outputs if name in self._fixed]
+        return [PartEnds(tuple(start), tuple(end)) for start, end in zip(froms, tos, strict=True)]
+
+    def _weights(self) -> Iterator[float]:
+        """The bytes of the stored tensors that each node is the first to read, a little more where it reads none."""
+        sizes = {tensor.name: _size(tensor) for tensor in self._draft.graph.initializer}
+        least = 1 + sum(sizes.values()) / 1e6 / len(self._nodes)
+        for _, reads in self._nodes:
+            yield least + sum(sizes.pop(name, 0) for name in reads)
+
+    def _crossing(self) -> list[float]:
+        """How many tensors pass each place between nodes; those whose dtype nobody knows, and so cannot, for many."""
+        found = [0.0] * (len(self._nodes) + 1)
+        last: dict[str, int] = {}
+        for place, (_, reads) in enumerate(self._nodes):
+            last.update((name, place) for name in reads if name in self._maker)
+        index, shapes = self._draft.index, self._draft.shapes
+        for name, place in last.items():
+            cost = 1.0 if shapes.dtype(index.main, name) is not None else len(found)
+            found[self._maker[name] + 1] += cost
+            found[place + 1] -= cost
+        return list(accumulate(found))
+
+
+def _size(tensor: TensorProto) -> int:
+    try:
+        return raw_size(tensor)
+    except ModelFileError:  # strings
+        return 0

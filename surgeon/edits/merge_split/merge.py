@@ -1,0 +1,337 @@
+"""Two models made one: what the first gives, the second is fed with."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
+from surgeon.edits.merge_split.join_graphs import Joined, join
+from surgeon.errors import GraphError, UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written, is_in_memory, label
+from surgeon.file.patch import Patch
+from surgeon.file.save import DataMode, Written, save
+from surgeon.file.temporary_model import written_beside
+from surgeon.ops.schemas import schema
+from surgeon.ops.traversal import imports_of, key_of, label_of, nodes_of
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS
+from surgeon.pipeline.reports.edit_report import Done, EditReport
+from surgeon.pipeline.upgrading.upgrade import plan, require_opset
+from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_check, require_output
+from surgeon.proof.model.final_check import invalidity, require_held
+from surgeon.proof.model.load_check import require_loaded
+from surgeon.result_base import ModelAndReport, as_json
+from surgeon.shapes.constraints.input_dims import wanted_inputs
+from surgeon.text import first_of
+
+MERGE_CHECKS = ("model", "none")
+NAMED = 4  # in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """What a merge was asked for.
+
+    Attributes:
+        first: the model that feeds the other, by its path; empty for one in memory.
+        second: the model that is fed, likewise.
+        connect: by input of the second, the output or input of the first that feeds it.
+        prefix: what stands in front of every name of each.
+    """
+
+    first: str
+    second: str
+    connect: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, str] = ("", "")
+    flag: ClassVar[str] = "merge"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return as_json(self, "first second connect prefix")
+
+
+def merge(
+    first: Source,
+    second: Source,
+    *,
+    connect: Mapping[str, str | Sequence[str]] | None = None,
+    prefix: tuple[str, str] = ("", ""),
+    output: str | os.PathLike[str] | None = None,
+    check: Literal["model", "none"] = "model",
+    require_proof: bool = False,
+    dry_run: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> tuple[Any, EditReport]:
+    """Make two models one, and prove that it answers as the two do, one after the other.
+
+    Outputs of the first that feed the second are outputs no longer.  Names, sizes and local functions that both have
+    stay apart: those of the second get a number behind them.  The lower opset is raised where no node changes what it
+    means.  Weights are copied from file to file; data files of both come along.
+
+    Args:
+        first: the model that gives, as a path, a ModelProto or a gs.Graph.
+        second: the model that takes, likewise.
+        connect: by output of the first, the input of the second that it feeds, or several; by input of the first, that
+            of the second that is to be the same.  None connects outputs and inputs of one name.
+        prefix: what to put in front of every name of the first, and of the second.
+        output: the path to write, where one of them is a path.
+        check: "model" runs the two one after the other, and what they were made into; "none" runs nothing.
+        require_proof: treat a result that cannot be proved as a failed one.
+        dry_run: say what would be done, write nothing.
+        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        force: overwrite a data file of other content.
+        options: seeds, sizes, tolerances and limits of the check.
+
+    Returns:
+        The path written, or a model where both were (a gs.Graph if one of them was), and an EditReport.
+
+    Raises:
+        UsageError: an output or input is not there, or what is to be connected does not fit.
+        GraphError: a node would change its meaning at the opset of the other model.
+        CheckFailed: the model answers otherwise than the two; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> parts, _ = surgeon.split("notebooks/models/tiny_distilbert.onnx", "parts", at=["gelu"])
+        >>> _, report = surgeon.merge(*parts, output="whole.onnx")
+        >>> report.outcome
+        'proved'
+    """
+    asked = options_of(options)
+    _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
+    if connect is not None and not _is_connection(connect):
+        raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
+    started = time.perf_counter()
+    report = EditReport(label(first), str(output or ""), by_structure=False, other="it is made of two models")
+    run = _Merge(report, check, require_proof, external_data, force, asked, (as_written(first), as_written(second)))
+    try:
+        with ExitStack() as stack:
+            made = run.go(stack, connect, prefix, output, dry_run)
+            if isinstance(made, onnx.ModelProto) and any(isinstance(one, gs.Graph) for one in (first, second)):
+                made = gs.import_onnx(made)
+    finally:
+        report.seconds = time.perf_counter() - started
+    return ModelAndReport((made, report))
+
+
+def _refuse_misuse(
+    first: Any,
+    second: Any,
+    output: str | os.PathLike[str] | None,
+    check: str,
+    require_proof: bool,
+    dry_run: bool,
+    prefix: Sequence[str],
+    options: CheckOptions,
+) -> None:
+    options.require()
+    require_check(check, MERGE_CHECKS, require_proof)
+    if not isinstance(prefix, (tuple, list)) or len(prefix) != 2 or not all(isinstance(one, str) for one in prefix):
+        raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
+    in_memory = is_in_memory(first) and is_in_memory(second)
+    require_output(in_memory, output, dry_run)
+
+
+@dataclass(slots=True)
+class _Merge:
+    """One merge of two models.  originals: the two as they were given."""
+
+    report: EditReport
+    check: str
+    require_proof: bool
+    data: DataMode
+    force: bool
+    options: CheckOptions
+    originals: Sequence[Written]
+
+    def go(
+        self,
+        stack: ExitStack,
+        connect: Mapping[str, str | Sequence[str]] | None,
+        prefix: tuple[str, str],
+        output: str | os.PathLike[str] | None,
+        dry_run: bool,
+    ) -> Any:
+        """Join the two, and write what comes of it."""
+        first, second = self.originals
+        models = [stack.enter_context(Model.open(source)) for source in (first, second)]
+        by_input = _connected(models, connect)
+        raised, said = _raise_opsets(models, stack, output)
+        draft = ModelDraft(raised[0])
+        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
+        ModelDraft(raised[1]).index  # noqa: B018
+        beside = None if output is None else Path(os.path.abspath(output))
+        joined = join(draft, draft.adopt(raised[1], beside), by_input, prefix)
+        draft.index  # noqa: B018  # nor is one made
+        outputs = {value.name for value in models[0].skeleton.graph.output}
+        told = (_feeding(name, source, source in outputs) for name, source in by_input.items())
+        asked = Merging(label(first), label(second), by_input, prefix)
+        self.report.edits.append(Done(asked, (*told, *said, *joined.said)))
+        self.report.skeletons = models[0].skeleton, draft.skeleton
+        self.report.nodes = len(models[0].skeleton.graph.node), len(draft.graph.node)
+        patch = draft.patch()
+        links = _links(models, (first, second), joined)
+        if dry_run:
+            for model in models:
+                model.check_data()
+            return None
+        if output is None:
+            made = patch.to_proto()
+            self._look(draft, models, made, links)
+            return made
+        return self._save(draft, patch, models, links, Path(os.fspath(output)))
+
+    def _save(
+        self, draft: ModelDraft, patch: Patch, models: Sequence[Model], links: Sequence[ChainLink], output: Path
+    ) -> Path:
+        def look(path: Path) -> None:
+            models[1].check_unchanged()
+            self._look(draft, models, path, links)
+
+        save(draft.source, patch, output, external_data=self.data, force=self.force, check=look)
+        self.report.written = True
+        return output
+
+    def _look(self, draft: ModelDraft, models: Sequence[Model], made: Written, links: Sequence[ChainLink]) -> None:
+        """Hold what was made against the two, one after the other; raises where it answers otherwise."""
+        complaint = invalidity(draft.source, made)
+        if complaint is not None:
+            raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
+        self.report.refused = require_loaded("merged", self.originals, made, self.options, self.report)
+        if self.check == "none":
+            return
+        for model in models:
+            model.check_data(sums=True)
+        self.report.check = found = check_chain(made, draft.skeleton, links, self.options, _told)
+        differs, doubted = "The merged model differs from the two", "The merged model is not proved"
+        require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+
+
+def _is_connection(connect: object) -> bool:
+    """Whether it names an input, or several, by an output."""
+    if not isinstance(connect, Mapping):
+        return False
+    fed = [[one] if isinstance(one, str) else one for one in connect.values()]
+    lists = all(isinstance(one, (list, tuple)) for one in fed)
+    return lists and all(isinstance(name, str) for names in ([*connect], *fed) for name in names)
+
+
+def _feeding(name: str, source: str, is_output: bool) -> str:
+    """What feeds an input of the second model, in words."""
+    if is_output:
+        same = f"the output {source!r} of the first model feeds the input of that name"
+        return same if name == source else f"{source!r} feeds {name!r}"
+    other = "that" if name == source else repr(name)
+    return f"the input {source!r} of the first model is {other} of the second too"
+
+
+def _told(reason: str) -> str:
+    """A reason that speaks of the merged model as of the original."""
+    return reason.replace("The original", "The merged model").replace("the original", "the merged model")
+
+
+def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str]] | None) -> dict[str, str]:
+    """By input of the second model, the output of the first that feeds it, or the input that both are to have.
+
+    Where nobody says what to connect: what has one name, inputs of both if they may be one and an output feeds another.
+    Raises UsageError where nothing is connected, or an input twice.
+    """
+    first, second = (model.skeleton.graph for model in models)
+    ends, starts = [value.name for value in first.output], wanted_inputs(second)
+    names = list(starts)
+    pairs = [(name, name) for name in names if name in ends] if connect is None else []
+    if pairs:
+        own = wanted_inputs(first)
+        both = [name for name in names if name not in ends and name in own and _may_be_one(starts[name], own[name])]
+        pairs += [(name, name) for name in both]
+    for source, fed in (connect or {}).items():
+        pairs += [(name, source) for name in ([fed] if isinstance(fed, str) else fed)]
+    if not pairs:
+        raise UsageError(
+            f"No output of the first model ({first_of(ends, NAMED)}) has the name of an input of the second "
+            f"({first_of(names, NAMED)}); say what to connect, as in boxes=images."
+        )
+    twice = next((name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"The input {twice!r} of the second model is connected twice; one output can feed it.")
+    return dict(pairs)
+
+
+def _may_be_one(value: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
+    """Whether two inputs are of one dtype and rank, and of no two fixed sizes that differ."""
+    if value.type.WhichOneof("value") != "tensor_type" or other.type.WhichOneof("value") != "tensor_type":
+        return False
+    one, two = value.type.tensor_type, other.type.tensor_type
+    if one.elem_type != two.elem_type or len(one.shape.dim) != len(two.shape.dim):
+        return False
+    fixed = ((a.dim_value, b.dim_value) for a, b in zip(one.shape.dim, two.shape.dim, strict=True))
+    return all(size == beside or 0 in (size, beside) for size, beside in fixed)
+
+
+def _raise_opsets(
+    models: Sequence[Model], stack: ExitStack, output: str | os.PathLike[str] | None
+) -> tuple[list[Model], list[str]]:
+    """Both models at the higher opset of the two; raises GraphError where a node would change its meaning."""
+    imports = [imports_of(model.skeleton.opset_import) for model in models]
+    for domain in imports[0].keys() & imports[1].keys() - {""}:
+        _require_alike(models, domain, imports[0][domain], imports[1][domain])
+    found, said = list(models), []
+    opset = max((known[""] for known in imports if "" in known), default=0)
+    for place, model in enumerate(models):
+        if imports[place].get("", opset) < opset:
+            require_opset(opset)
+            label = str(model.path or "the model")
+            _, patch = plan(model, opset, label, "")
+            raised: Written
+            if model.path is None:
+                raised = patch.to_proto()
+            else:
+                beside = output_of(output)
+                raised = stack.enter_context(written_beside(model, patch, beside))
+            found[place] = stack.enter_context(Model.open(raised))
+            which = ("first", "second")[place]
+            said.append(f"the {which} model is raised from opset {imports[place]['']} to {opset}")
+    return found, said
+
+
+def _require_alike(models: Sequence[Model], domain: str, first: int, second: int) -> None:
+    """Raise GraphError where ops of a domain that both models have may mean other things in its two versions."""
+    if first == second:
+        return
+    lower = models[0] if first < second else models[1]
+    functions = {key_of(function)[:2] for function in lower.skeleton.functions}
+    changed = []
+    for node in nodes_of(lower.skeleton):
+        if node.domain == domain and (domain, node.op_type) not in functions:
+            versions = [schema(domain, node.op_type, version) for version in (first, second)]
+            since = {None if version is None else version.since_version for version in versions}
+            if len(since) > 1 or None in since:
+                changed.append(f"{node.op_type} at {label_of(node)!r}")
+    if changed:
+        raise GraphError(
+            f"The models import {domain} in the versions {first} and {second}, and nothing tells that "
+            f"{first_of(changed, NAMED)} means the same in both; export them with one version."
+        )
+
+
+def _links(models: Sequence[Model], sources: Sequence[Written], joined: Joined) -> list[ChainLink]:
+    """The two models as they were, their inputs and outputs by the names of the merged one."""
+    links = []
+    for place, new in enumerate((joined.first, joined.second)):
+        graph = models[place].skeleton.graph
+        ends = [{value.name: new.get(value.name, value.name) for value in side} for side in (graph.input, graph.output)]
+        wanted = wanted_inputs(graph)
+        stored = [value.name for value in graph.input if value.name not in wanted]
+        kinds = (stored, ()) if models[place].skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS else ((), stored)
+        links.append(ChainLink(f"the {('first', 'second')[place]} model", sources[place], *ends, *kinds))
+    return links

@@ -1,0 +1,318 @@
+"""A model cut into parts that follow each other, each a model of its own."""
+
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
+from surgeon.edits.merge_split.cut_points import PartEnds, Parting
+from surgeon.errors import GraphError, ModelFileError, UsageError
+from surgeon.file.io.atomic_file import sweep, sync_folder, temporary_name
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written, is_in_memory, label
+from surgeon.file.save import DataMode, Written, require_folder, save
+from surgeon.pipeline.editing.claim_check import told_by_structure
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.structural_proof import why_not_same
+from surgeon.pipeline.editing.subgraph import extract
+from surgeon.proof.check_options import CheckOptions, options_of, require_check
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.final_check import invalidity, require_held
+from surgeon.proof.model.load_check import require_loaded
+from surgeon.result_base import Displayed, ModelAndReport, as_json
+
+SPLIT_CHECKS = ("model", "auto", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPart:
+    """One part.
+
+    Attributes:
+        name: of its file, in the folder that the parts were written to; empty for one in memory.
+        inputs: what it is fed with: inputs of the whole, or outputs of parts before it.
+        outputs: what it gives.
+        nodes: how many nodes its main graph has.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the part as JSON can hold it."""
+        return as_json(self, "name inputs outputs nodes")
+
+
+@dataclass(slots=True)
+class SplitReport(Displayed):
+    """What a split made.
+
+    Attributes:
+        source: the model that was read, by its path; empty for one in memory.
+        output: the folder that was to be written, likewise.
+        parts: in the order in which they run.
+        by_structure: whether each node of the parts is the original's own.
+        check: the comparison of the parts, one after the other, with the whole; None where nothing was run.
+        written: whether files were.
+        seconds: how long it took.
+        refused: why ONNX Runtime loads neither the original nor one of the parts, "" where it loads the original.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.split("notebooks/models/tiny_distilbert.onnx", "parts", at=["gelu"])
+        >>> report.parts[0].inputs, report.parts[1].outputs
+        (('input_ids', 'attention_mask'), ('logits',))
+    """
+
+    source: str
+    output: str
+    parts: list[SplitPart] = field(default_factory=list)
+    by_structure: bool = True
+    check: CheckResult | None = None
+    written: bool = False
+    seconds: float = 0.0
+    refused: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved or unchecked."""
+        if self.check is not None:
+            return self.check.outcome.value
+        return "proved" if self.by_structure else "unchecked"
+
+    @property
+    def proved(self) -> bool:
+        """Whether the parts, one after the other, are the whole."""
+        return self.outcome == "proved"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON can hold it."""
+        return as_json(self, "source output outcome parts by_structure check written seconds refused")
+
+
+def split(
+    source: Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    at: Sequence[str] = (),
+    parts: int | None = None,
+    check: Literal["model", "auto", "none"] = "model",
+    require_proof: bool = False,
+    dry_run: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> tuple[list[Any], SplitReport]:
+    """Cut a model into parts that follow each other, and prove that one after the other they are the whole.
+
+    A part takes what it needs of the model's inputs and of earlier parts, by the names that the tensors have.  Weights
+    that several parts read are in each of them; of data files a part has those bytes alone that it uses.
+
+    Args:
+        source: a path (then `output` names the folder to write), a ModelProto or a gs.Graph.
+        output: a folder that is not there yet, or empty; the parts are called NAME-1.onnx, NAME-2.onnx, ...
+        at: tensors to cut behind, in any order: a part is what the next of them needs besides what is there already.
+        parts: instead of `at`, into how many parts of about as many bytes of weights.
+        check: "model" runs the parts one after the other and compares what they give with what the whole does; "auto"
+            does so where it does not follow from the nodes, which are the original's own; "none" runs nothing.
+        require_proof: treat a result that cannot be proved as a failed one.
+        dry_run: say where it would be cut, write nothing.
+        external_data: what becomes of data files: "auto", "copy" or "inline".
+        force: put the parts into a folder that holds other files, over parts that are there.
+        options: seeds, sizes, tolerances and limits of the check.
+
+    Returns:
+        The parts in the kind that the model was given (a path: the paths written), and a report.
+
+    Raises:
+        UsageError: a tensor is not there, or does not part the model.
+        GraphError: a part would be no valid model.
+        CheckFailed: the parts answer otherwise than the whole; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> paths, report = surgeon.split("notebooks/models/tiny_distilbert.onnx", "parts", parts=2)
+        >>> report.outcome, [path.name for path in paths]
+        ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
+    """
+    asked = options_of(options)
+    _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
+    original = as_written(source)
+    report = SplitReport(label(source), str(output or ""))
+    started = time.perf_counter()
+    try:
+        with Model.open(original) as model:
+            whole = ModelDraft(model)
+            whole.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
+            run = _Splitting(whole, report, check, require_proof, external_data, force, asked)
+            parting = Parting(whole)
+            ends = parting.at(at) if at else parting.into(parts or 0)
+            if dry_run:
+                run.plan(model, original, ends)
+                return ModelAndReport(([], report))
+            if output is None:
+                made = run.in_memory(model, original, ends)
+                given = [gs.import_onnx(part) for part in made] if isinstance(source, gs.Graph) else made
+                return ModelAndReport((given, report))
+            return ModelAndReport((run.into_folder(model, original, ends, Path(os.path.abspath(output))), report))
+    finally:
+        report.seconds = time.perf_counter() - started
+
+
+def _refuse_misuse(
+    source: Any,
+    at: Sequence[str],
+    parts: int | None,
+    output: str | os.PathLike[str] | None,
+    check: str,
+    require_proof: bool,
+    dry_run: bool,
+    options: CheckOptions,
+) -> None:
+    options.require()
+    if isinstance(at, str) or not isinstance(at, Collection) or not all(isinstance(name, str) for name in at):
+        raise UsageError(f"Tensors to cut at are a list of names, not {at!r}.")
+    if parts is not None and (not isinstance(parts, int) or isinstance(parts, bool)):
+        raise UsageError(f"Into how many parts to cut is a whole number, not {parts!r}.")
+    if bool(at) == (parts is not None):
+        raise UsageError("Say where to cut: at tensors, or into how many parts; one of the two.")
+    twice = next((name for name in at if list(at).count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice!r} is named twice; name it once.")
+    require_check(check, SPLIT_CHECKS, require_proof)
+    in_memory = is_in_memory(source)
+    if in_memory and output is not None:
+        raise UsageError("A model in memory comes back in parts as it was given; save them yourself, or pass a path.")
+    if output is None and not in_memory and not dry_run:
+        raise UsageError("Say which folder to write the parts to: output='parts'.")
+
+
+@dataclass(slots=True)
+class _Splitting:
+    """One split of a model.  whole: the model as it is."""
+
+    whole: ModelDraft
+    report: SplitReport
+    check: str
+    require_proof: bool
+    data: DataMode
+    force: bool
+    options: CheckOptions
+
+    def plan(self, model: Model, original: Written, ends: Sequence[PartEnds]) -> None:
+        """Note what the parts would be."""
+        for number, one in enumerate(ends, 1):
+            self._part(model, one, _name(original, number, len(ends)))
+
+    def in_memory(self, model: Model, original: Written, ends: Sequence[PartEnds]) -> list[onnx.ModelProto]:
+        """The parts as models in memory."""
+        made = [self._part(model, one, "").patch().to_proto() for one in ends]
+        for part in made:
+            _require_valid(model, part)
+        self._look(model, original, made)
+        return made
+
+    def into_folder(self, model: Model, original: Written, ends: Sequence[PartEnds], folder: Path) -> list[Path]:
+        """The parts as files of a folder, all of them or none."""
+        whole = self.data not in ("auto", "copy")
+        with _staged(folder, self.force) as staging:
+            made = []
+            for number, one in enumerate(ends, 1):
+                path = staging / _name(original, number, len(ends))
+                patch = self._part(model, one, path.name).patch(path, whole=whole)
+                save(model, patch, path, external_data=self.data, check=lambda path: _require_valid(model, path))
+                made.append(path)
+            self._look(model, original, made)
+        self.report.written = True
+        return [folder / path.name for path in made]
+
+    def _part(self, model: Model, ends: PartEnds, name: str) -> ModelDraft:
+        """One part, under edit."""
+        draft = ModelDraft(model)
+        extract(draft, ends.froms, ends.tos, self.whole)
+        other = why_not_same(model.skeleton, draft.skeleton, draft.claim)
+        self.report.by_structure = self.report.by_structure and not other
+        self.report.parts.append(SplitPart(name, ends.froms, ends.tos, len(draft.graph.node)))
+        return draft
+
+    def _look(self, model: Model, original: Written, made: Sequence[Written]) -> None:
+        """Hold the parts, one after the other, against the whole; raises where they answer otherwise."""
+        told = [require_loaded("split", [original], part, self.options, self.report) for part in made]
+        self.report.refused = next(filter(None, told), "")
+        if self.check == "none" or (self.check == "auto" and self.report.by_structure):
+            return
+        model.check_data(sums=True)
+        links = [
+            ChainLink(f"part {number}", part, {}, {name: name for name in ends.outputs})
+            for number, (part, ends) in enumerate(zip(made, self.report.parts, strict=True), 1)
+        ]
+        found = check_chain(original, model.skeleton, links, self.options, str)
+        if found.outcome is Outcome.UNPROVED and self.report.by_structure:
+            found = told_by_structure(found)
+        self.report.check = found
+        differs, doubted = "The parts differ from the whole", "The parts are not proved"
+        require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+
+
+def _name(original: Written, number: int, count: int) -> str:
+    """What the file of a part is called."""
+    stem = original.stem if isinstance(original, Path) else "model"
+    return f"{stem}-{number:0{len(str(count))}}.onnx"
+
+
+def _require_valid(model: Model, part: Written) -> None:
+    complaint = invalidity(model, part)
+    if complaint is not None:
+        raise GraphError(f"A part would be no valid model ({complaint}); nothing was written.")
+
+
+@contextmanager
+def _staged(folder: Path, force: bool) -> Iterator[Path]:
+    """A folder beside one, which takes its place when the context is left in order, and else is gone."""
+    require_folder(folder.parent)
+    if folder.exists() and not folder.is_dir():
+        raise ModelFileError(f"{folder} is a file: name a folder to write the parts to.")
+    is_held = folder.is_dir() and any(folder.iterdir())
+    if is_held and not force:
+        raise ModelFileError(f"{folder} holds files already: name another folder, or write among them with force.")
+    sweep(folder)
+    staging = temporary_name(folder, ".files")
+    try:
+        staging.mkdir()
+    except OSError as error:
+        raise ModelFileError(f"In {folder.parent} no folder can be made ({error.strerror}): name another.") from error
+    try:
+        yield staging
+        if is_held or not _makes_way(folder):
+            _move_into(staging, folder)
+        else:
+            os.rename(staging, folder)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)  # gone where all went well
+
+
+def _makes_way(folder: Path) -> bool:
+    """Whether nothing is left at the place of an empty folder: one that a disk is mounted at stays."""
+    with suppress(OSError):
+        if folder.is_dir():
+            folder.rmdir()
+    return not folder.exists()
+
+
+def _move_into(staging: Path, folder: Path) -> None:
+    """Move files into a folder that holds others, those that name others last."""
+    files = [path.relative_to(staging) for path in staging.rglob("*") if path.is_file()]
+    for path in sorted(files, key=lambda path: path.suffix == ".onnx"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(staging / path, folder / path)

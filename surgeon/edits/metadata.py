@@ -1,0 +1,87 @@
+"""What a model says of itself, and no node reads."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from surgeon.errors import UsageError
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.editing.prune import keep
+from surgeon.pipeline.editing.tensor_renaming import strip_docs
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata(Edit):
+    """Write an entry of the model's metadata_props; an empty value takes it out.
+
+    Attributes:
+        key: of the entry.
+        value: what it is to say.
+
+    Raises:
+        UsageError: there is no such entry to take out.
+
+    Examples:
+        >>> import surgeon
+        >>> note = surgeon.edits.Metadata("author", "me")
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", note, output="noted.onnx")
+        >>> report.edits[0].said
+        ("metadata 'author' is 'me'",)
+    """
+
+    key: str
+    value: str
+    flag = "metadata"
+    metavar = "KEY=VALUE"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read KEY=VALUE; the value may be empty, and hold further signs."""
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip():
+            raise UsageError(f"{text!r} is not of the form KEY=VALUE (an empty value takes the entry out).")
+        return cls(key.strip(), value)
+
+    @property
+    def spelling(self) -> str:
+        """KEY=VALUE."""
+        return f"{self.key}={self.value}"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Write it."""
+        entries = draft.skeleton.metadata_props
+        found = next((entry for entry in entries if entry.key == self.key), None)
+        if not self.value:
+            if found is None:
+                raise UsageError(f"The model has no metadata {self.key!r} to take out; give it a value to write it.")
+            keep(entries, lambda _, entry: entry.key != self.key)
+            return (f"metadata {self.key!r} is gone",)
+        if found is not None and found.value == self.value:
+            return ()
+        entry = found if found is not None else entries.add(key=self.key)
+        entry.value = self.value
+        return (f"metadata {self.key!r} is {self.value!r}",)
+
+
+@dataclass(frozen=True, slots=True)
+class StripDoc(Edit):
+    """Empty all doc strings, of the model, its graphs, nodes, tensors and functions: exporters put stack traces there.
+
+    Examples:
+        >>> import surgeon
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.StripDoc(), output="bare.onnx")
+        >>> report.outcome
+        'unchanged'
+    """
+
+    flag = "strip-doc"
+    metavar = ""
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Empty them."""
+        model = draft.skeleton
+        count = bool(model.doc_string) + strip_docs(model.graph) + sum(map(strip_docs, model.functions))
+        model.ClearField("doc_string")
+        return (f"{count:,} doc strings are empty",) if count else ()

@@ -1,0 +1,89 @@
+"""In which order a model lists what it takes and gives."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from surgeon.errors import UsageError
+from surgeon.pipeline.editing.draft import ModelDraft, unknown
+from surgeon.pipeline.editing.edit import Edit, names
+
+
+@dataclass(frozen=True, slots=True)
+class OrderInputs(Edit):
+    """List these inputs first, in this order; the others stay behind them as they are.
+
+    Attributes:
+        names: of inputs.
+
+    Raises:
+        UsageError: there is no such input, or it is named twice.
+
+    Examples:
+        >>> import surgeon
+        >>> order = surgeon.edits.OrderInputs(("attention_mask", "input_ids"))
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", order, output="ordered.onnx")
+        >>> report.edits[0].said
+        ('inputs are attention_mask, input_ids',)
+    """
+
+    names: tuple[str, ...]
+    flag = "order-inputs"
+    metavar = "A,B"
+    side: ClassVar[str] = "input"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read names with commas."""
+        return cls(names(text, "A,B"))
+
+    @property
+    def spelling(self) -> str:
+        """Names with commas."""
+        return ",".join(self.names)
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Order them."""
+        rows = getattr(draft.graph, self.side)
+        before = [value.name for value in rows]
+        left = list(enumerate(before))
+        first = []
+        for name in self.names:
+            entry = next((entry for entry in left if entry[1] == name), None)
+            if entry is None and name in before:
+                raise UsageError(f"The {self.side} {name!r} is named more often than the model lists it; name it once.")
+            if entry is None:
+                raise UsageError(unknown(self.side, name, before))
+            first.append(entry)
+            left.remove(entry)
+        order = [*first, *left]  # an output may be listed more than once: the further times are among the others
+        if order == sorted(order):
+            return ()
+        values = [rows[place].SerializeToString() for place, _ in order]
+        for row, data in zip(rows, values, strict=True):
+            row.ParseFromString(data)
+        return (f"{self.side}s are {', '.join(name for _, name in order)}",)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOutputs(OrderInputs):
+    """List these outputs first, in this order; the others stay behind them as they are.
+
+    Of an output that the model lists more than once, each time that it is named moves one, the first first.
+
+    Attributes:
+        names: of outputs.
+
+    Raises:
+        UsageError: there is no such output, or it is named more often than it is listed.
+
+    Examples:
+        >>> import surgeon
+        >>> edits = [surgeon.edits.AddOutput("gelu"), surgeon.edits.OrderOutputs(("gelu",))]
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edits, output="ordered.onnx")
+        >>> report.edits[1].said
+        ('outputs are gelu, logits',)
+    """
+
+    flag = "order-outputs"
+    side: ClassVar[str] = "output"

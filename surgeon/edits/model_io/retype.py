@@ -1,0 +1,173 @@
+"""Another dtype for what a model takes or gives."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto, ValueInfoProto
+
+from surgeon.errors import UsageError
+from surgeon.ops.schemas import schema
+from surgeon.ops.schemas.attribute_values import dtype_name, type_string
+from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traversal import free_names, graphs_of, imports_of, label_of
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit, dtype_asked, pair
+from surgeon.pipeline.editing.node_insertion import require_casts
+from surgeon.pipeline.editing.tensor_renaming import move_inside
+
+CAST = ":cast"
+INDICES = frozenset(("tensor(int32)", "tensor(int64)"))
+_COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
+
+
+@dataclass(frozen=True, slots=True)
+class Retype(Edit):
+    """Give an input or output another dtype.
+
+    Without a Cast that is possible for an input whose readers take the new dtype too and make of it what they made of
+    the old one (indices, or a Cast of what holds no other numbers); anywhere else a Cast has to stand between, which is
+    written only where it is asked for.
+
+    Attributes:
+        name: of the input or output.
+        dtype: the new one, by name: "bool", "float16", "int64".
+        cast: whether a Cast may be put between.
+
+    Raises:
+        UsageError: there is no such input or output, no such dtype, or a Cast is needed and not asked for.
+
+    Examples:
+        >>> import surgeon
+        >>> retype = surgeon.edits.Retype("attention_mask", "bool", cast=True)
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", retype, output="retyped.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("input 'attention_mask' is bool where it was int64, cast back at once",), 'proved')
+    """
+
+    name: str
+    dtype: str
+    cast: bool = False
+    flag = "retype"
+    metavar = "NAME=DTYPE[:cast]"
+    feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read NAME=DTYPE, and :cast behind it."""
+        name, dtype = pair(text.removesuffix(CAST), cls.metavar)
+        return cls(name, dtype, text.endswith(CAST))
+
+    @property
+    def spelling(self) -> str:
+        """NAME=DTYPE, and :cast behind it."""
+        return f"{self.name}={self.dtype}{CAST * self.cast}"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Retype it."""
+        new = dtype_asked(self.dtype)
+        kind = draft.kind(self.name)
+        value = draft.output(self.name) if kind == "output" else draft.input(self.name)
+        if not value.type.HasField("tensor_type"):
+            raise UsageError(f"The {kind} {self.name!r} is no tensor, so it has no dtype to change.")
+        old = value.type.tensor_type.elem_type
+        if old == new:
+            return ()
+        if old not in TensorProto.DataType.values() or old == TensorProto.UNDEFINED:
+            raise UsageError(f"The {kind} {self.name!r} has no dtype of ONNX's ({dtype_name(old)}); mend that first.")
+        if old in _COMPLEX and new not in _COMPLEX:
+            raise UsageError(f"{self.name!r} is of {dtype_name(old)}, of which {dtype_name(new)} loses a part.")
+        if TensorProto.STRING in (old, new):
+            raise UsageError(
+                f"{self.name!r} cannot turn from {dtype_name(old)} into {dtype_name(new)}: strings are no numbers."
+            )
+        if kind == "output" and any(given.name == self.name for given in draft.graph.input):
+            raise UsageError(f"{self.name!r} is an input and an output, which no Cast can stand between; name another.")
+        if sum(given.name == self.name for given in draft.graph.output) > 1:
+            raise UsageError(
+                f"The model lists the output {self.name!r} more than once, and would give it in two dtypes; name "
+                "another, or export the model again with each output once."
+            )
+        if self.cast:
+            require_casts(draft.skeleton, old, new)
+        retype = self._retype_output if kind == "output" else self._retype_input
+        how = retype(draft, value, old, new)
+        value.type.tensor_type.elem_type = new
+        draft.claim.by_structure = False
+        return (f"{kind} {self.name!r} is {dtype_name(new)} where it was {dtype_name(old)}{how}",)
+
+    def _retype_input(self, draft: ModelDraft, value: ValueInfoProto, old: int, new: int) -> str:
+        if any(tensor.name == self.name for tensor in draft.graph.initializer):
+            raise UsageError(
+                f"The input {self.name!r} has a stored value of its own; retype an input that has to be given."
+            )
+        needing = next(self._needing(draft, old, new), None)
+        before = onnx.helper.tensor_dtype_to_np_dtype(old)
+        if needing is None:
+            source = draft.claim.original(self.name)
+            draft.claim.make(source, (source,), lambda array: _as(array, before))
+            return ""
+        if not self.cast:
+            who = label_of(needing)
+            raise UsageError(
+                f"{needing.op_type} at {who!r} reads {self.name!r} as {dtype_name(old)}, so a Cast must stand between; "
+                f"ask for it with {self.name}={self.dtype}{CAST}."
+            )
+        inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
+        source, own = move_inside(draft, value, inner)
+        draft.claim.make(source, (own,), lambda array: _as(array, before))
+        draft.graph.node.insert(0, onnx.helper.make_node("Cast", [self.name], [inner], to=old))
+        return ", cast back at once"
+
+    def _retype_output(self, draft: ModelDraft, value: ValueInfoProto, old: int, new: int) -> str:
+        if not self.cast:
+            raise UsageError(
+                f"The output {self.name!r} is made as {dtype_name(old)}, so a Cast must stand behind it; ask for it "
+                f"with {self.name}={self.dtype}{CAST}."
+            )
+        inner, after = draft.fresh(f"{self.name}_{dtype_name(old)}"), onnx.helper.tensor_dtype_to_np_dtype(new)
+        source, own = move_inside(draft, value, inner)
+        draft.graph.node.append(onnx.helper.make_node("Cast", [inner], [self.name], to=new))
+        draft.claim.answer(own, (source,), lambda array: _as(array, after))
+        return ", cast at the end"
+
+    def _needing(self, draft: ModelDraft, old: int, new: int) -> Iterator[NodeProto]:
+        """The nodes that read the input and would do something else, or nothing, with the new dtype."""
+        versions = imports_of(draft.skeleton.opset_import)
+        for node in draft.graph.node:
+            places = [place for place, name in enumerate(node.input) if name == self.name]
+            takes = all(_takes(node, place, old, new, versions) for place in places)
+            if not takes or any(self.name in free_names(inner) for graph in graphs_of(node) for inner in graph.node):
+                yield node
+
+
+def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """As a Cast has it: what is too large becomes infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype)
+
+
+def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, int]) -> bool:
+    """Whether an input of a node may be of another dtype, and the node does with it what it did with the old one.
+
+    A dtype that holds other numbers than the old one, as 0.5 or 300, is taken alike for indices, which an operator
+    takes as either of two dtypes, and where nothing but the shape is read.
+    """
+    domain = plain_domain(node.domain)
+    found = schema(domain, node.op_type, versions.get(domain, 0))
+    formal = None if found is None else found.input_at(place)
+    if found is None or formal is None or type_string(new) not in found.allowed(formal):
+        return False
+    others = {item.type for number, item in enumerate(found.inputs) if number != place}
+    said = {item.name for item in node.attribute} & {"to", "dtype"}
+    told = all(len(found.allowed(item)) == 1 or item.type in others or said for item in found.outputs)
+    kinds = (kind for item in (*found.inputs, *found.outputs) for kind in found.allowed(item))
+    tensors = all(kind.startswith("tensor(") for kind in kinds)
+    if formal.type in (*others, *(item.type for item in found.outputs)) or not told or not tensors:
+        return False
+    to, back = (onnx.helper.tensor_dtype_to_np_dtype(dtype) for dtype in (new, old))
+    holds_more = not np.can_cast(to, back, "safe")
+    return not holds_more or found.allowed(formal) <= INDICES or likened_node(node).reads_shape

@@ -1,0 +1,208 @@
+"""What is done to pictures before a model sees them, as part of the model."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import onnx
+from onnx import TensorProto, ValueInfoProto
+
+from surgeon.edits.image_resampling import resample
+from surgeon.errors import UsageError
+from surgeon.ops.builder.graph import Graph, Tensor
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import KeyedEdit, flag_of, numbers, spelled
+from surgeon.pipeline.editing.node_insertion import add_nodes, opset_of
+from surgeon.pipeline.editing.prune import stored_in
+from surgeon.pipeline.editing.tensor_renaming import move_inside
+from surgeon.printed_commands import upgrade_to
+
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
+CHANNELS = (1, 3, 4)  # of grey pictures, of colours, and of these with a further one for what shines through
+RESIZE_SINCE = 18  # the opset from which Resize has antialias (ONNX operator Resize)
+_DTYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """Read height and width: "640" for both, or "480x640".  Raises UsageError."""
+    parts = text.lower().split("x")
+    if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise UsageError(f"{text!r} is no size of a picture; write 640, or 480x640 for height and width.")
+    return int(parts[0]), int(parts[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class PrependImage(KeyedEdit):
+    """Let a model take pictures as cameras and files give them, and do to them inside what was done before outside.
+
+    The input, floats [batch, channels, height, width], takes pictures instead: (picture / scale - mean) / std, where
+    the three of a channel are numbers, computed in float32.  Channels are 1, 3 or 4, or as many as mean or std has
+    numbers.  A resize is linear in half-pixel coordinates with a filter as wide as an output pixel, as Pillow's and
+    torchvision's: equal to Pillow's within 1 of 255, which rounds to uint8 in between.
+
+    Attributes:
+        input: which input.
+        layout: of the pictures: "NHWC" or "NCHW".
+        dtype: of the pictures: "uint8" or "float32".
+        mean: of each channel, or one number for all; empty for 0.
+        std: of each channel, or one number for all; empty for 1.
+        scale: what 1.0 is in a picture.
+        resize: height and width that pictures of any size are brought to; None where they come as the model wants them.
+        bgr: whether the model wants the channels in the other order.
+
+    Raises:
+        UsageError: the input is no batch of pictures with channels first, or the opset has no such Resize.
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.PrependImage("images", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+        >>> edit.spelling
+        'images,layout=NHWC,dtype=uint8,mean=0.485/0.456/0.406,std=0.229/0.224/0.225,scale=255'
+    """
+
+    input: str
+    layout: str = "NHWC"
+    dtype: str = "uint8"
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    scale: float = 255.0
+    resize: tuple[int, int] | None = None
+    bgr: bool = False
+    flag = "prepend-image"
+    metavar = "INPUT[,layout=NHWC,dtype=uint8,mean=A/B/C,std=A/B/C,scale=255,resize=HxW,bgr]"
+    feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        "layout": str, "dtype": str, "mean": numbers, "std": numbers, "scale": float,
+        "resize": size_of, "bgr": flag_of,
+    }
+
+    def __post_init__(self) -> None:
+        self.require_kinds()
+        if self.layout not in ("NHWC", "NCHW"):
+            raise UsageError(f"Pictures cannot lie as {self.layout!r}; choose NHWC or NCHW.")
+        if self.dtype not in _DTYPES:
+            raise UsageError(f"Pictures cannot be {self.dtype!r}; choose one of {', '.join(_DTYPES)}.")
+        if any(not 0 < one < math.inf for one in (self.scale, *self.std)):
+            raise UsageError("The scale and std of pictures divide them, so they have to be above 0, and finite.")
+        if not all(map(math.isfinite, self.mean)):
+            raise UsageError("The mean of pictures is subtracted from them, so it has to be a number for each channel.")
+
+    @property
+    def spelling(self) -> str:
+        """INPUT, and settings behind it."""
+        resize = None if self.resize is None else "{}x{}".format(*self.resize)
+        settings = {name: getattr(self, name) for name in self.settings}
+        return spelled(self.input, {**settings, "resize": resize})
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Put it in front."""
+        value = draft.input(self.input)
+        if self.input in stored_in(draft.graph):
+            raise UsageError(
+                f"The input {self.input!r} has a stored value of its own; name an input that has to be given."
+            )
+        if any(given.name == self.input for given in draft.graph.output):
+            raise UsageError(f"{self.input!r} is an input and an output, which nothing stands between; name another.")
+        dtype, channels = self._require_pictures(value)
+        if self.resize is not None and opset_of(draft) < RESIZE_SINCE:
+            raise UsageError(
+                f"Resizing as pictures are needs opset {RESIZE_SINCE}, and the model has {opset_of(draft)}: "
+                f"raise it first: {upgrade_to(RESIZE_SINCE)}."
+            )
+        inner = draft.fresh(f"{self.input}_normalized")
+        source, own = move_inside(draft, value, inner)
+        add_nodes(draft, self._nodes(dtype, channels), {self.input: _DTYPES[self.dtype]}, [inner], in_front=True)
+        draft.claim.make(source, (own,), lambda pictures: self._computed(pictures, dtype, channels))
+        self._retype(value)
+        how = [f"{self.dtype} {self.layout}"]
+        how += [f"resized to {self.resize[0]} x {self.resize[1]}"] if self.resize else []
+        how += ["channels turned round"] if self.bgr else []
+        return (f"input '{self.input}' takes pictures ({', '.join([*how, 'normalized inside'])})",)
+
+    def _require_pictures(self, value: ValueInfoProto) -> tuple[int, int]:
+        """The dtype and channels of the input; raises UsageError where it is no batch of pictures."""
+        tensor = value.type.tensor_type
+        dims = list(tensor.shape.dim)
+        if len(dims) == 4 and dims[3].dim_value in CHANNELS and not self._are_channels(dims[1].dim_value):
+            shape = ", ".join(str(dim.dim_value or dim.dim_param or "?") for dim in dims)
+            raise UsageError(
+                f"The input {self.input!r} ([{shape}]) takes NHWC by its shape, and pictures can be put in front of "
+                "[batch, channels, height, width] alone: export the model with channels first."
+            )
+        if tensor.elem_type not in FLOATS or len(dims) != 4 or not dims[1].dim_value:
+            told = dtype_name(tensor.elem_type)
+            raise UsageError(
+                f"The input {self.input!r} ({told} of {len(dims)} axes) is no batch of pictures: it has to be float32 "
+                "or float16 [batch, channels, height, width], with a fixed number of channels."
+            )
+        channels = int(dims[1].dim_value)
+        if not self._are_channels(channels):
+            raise UsageError(
+                f"Axis 1 of the input {self.input!r} has {channels} elements, and pictures have 1, 3 or 4 channels; "
+                f"if these are {channels} channels, say so by a mean of {channels} numbers."
+            )
+        for name, given in (("mean", self.mean), ("std", self.std)):
+            if len(given) not in (0, 1, channels):
+                raise UsageError(f"{name} has {len(given)} numbers, and {self.input!r} has {channels} channels.")
+        taken = [dim.dim_value for dim in dims[2:]]
+        if any(size not in (0, made) for size, made in zip(taken, self.resize or taken, strict=True)):
+            told = "x".join(str(size or "?") for size in taken)
+            raise UsageError(f"The input {self.input!r} takes pictures of {told}; resize them to that.")
+        return tensor.elem_type, channels
+
+    def _are_channels(self, count: int) -> bool:
+        """Whether an axis of so many elements is one of channels: of other counts than pictures have if it is said."""
+        return count in CHANNELS or (count > 1 and count in (len(self.mean), len(self.std)))
+
+    def _offset_and_factor(self, channels: int) -> tuple[np.ndarray, np.ndarray]:
+        """What to take off a picture, and to multiply with: float32 [1, channels, 1, 1]."""
+        mean, std = (np.array(given or empty, np.float64) for given, empty in ((self.mean, (0,)), (self.std, (1,))))
+        shape = (1, channels, 1, 1)
+        rows = [np.broadcast_to(row, channels).reshape(shape) for row in (mean * self.scale, 1 / (std * self.scale))]
+        return rows[0].astype(np.float32), rows[1].astype(np.float32)
+
+    def _nodes(self, dtype: int, channels: int) -> Callable[[Graph, Tensor], Tensor]:
+        offset, factor = self._offset_and_factor(channels)
+
+        def build(g: Graph, x: Tensor) -> Tensor:
+            y = g.transpose(x, perm=[0, 3, 1, 2]) if self.layout == "NHWC" else x
+            if self.bgr:
+                y = g.gather(y, np.arange(channels - 1, -1, -1), axis=1)
+            if self.dtype != "float32":
+                y = g.cast(y, to=TensorProto.FLOAT)
+            if self.resize is not None:
+                sizes = np.array(self.resize, np.int64)
+                y = g.resize(y, None, None, sizes, axes=[2, 3], mode="linear", antialias=1, exclude_outside=1)
+            if offset.any():
+                y = g.sub(y, offset)
+            if (factor != 1).any():
+                y = g.mul(y, factor)
+            return g.cast(y, to=dtype) if dtype != TensorProto.FLOAT else g.identity(y) if y is x else y
+
+        return build
+
+    def _computed(self, pictures: np.ndarray, dtype: int, channels: int) -> np.ndarray:
+        """The same in numpy, in float64."""
+        found = pictures.astype(np.float64)
+        found = found.transpose(0, 3, 1, 2) if self.layout == "NHWC" else found
+        found = found[:, ::-1] if self.bgr else found
+        if self.resize is not None:
+            found = resample(found, *self.resize, antialias=True)
+        offset, factor = self._offset_and_factor(channels)
+        made: np.ndarray = ((found - offset) * factor).astype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
+        return made
+
+    def _retype(self, value: ValueInfoProto) -> None:
+        """State what the input takes now."""
+        tensor = value.type.tensor_type
+        batch, channels, height, width = (type(dim).FromString(dim.SerializeToString()) for dim in tensor.shape.dim)
+        if self.resize is not None:
+            for dim, name in ((height, "height"), (width, "width")):
+                dim.dim_param = f"{self.input}_{name}"
+        order = (batch, height, width, channels) if self.layout == "NHWC" else (batch, channels, height, width)
+        del tensor.shape.dim[:]
+        tensor.shape.dim.extend(order)
+        tensor.elem_type = _DTYPES[self.dtype]

@@ -1,0 +1,67 @@
+"""What was selected of a model: nodes, and the two cuts that they lie between."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from surgeon.ir.scope import Node, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was selected in a view.
+
+    Attributes:
+        nodes: the names of the nodes, in the order of the file.
+        froms: the tensors that they are given, constants apart: the first cut.
+        tos: the tensors that others read of them, or that the graph returns: the second cut.
+        scope: the body or function they stand in; empty for the main graph.
+
+    Examples:
+        >>> import surgeon
+        >>> view = surgeon.view("notebooks/models/tiny_distilbert.onnx")
+        >>> view.select(["node_Add_149", "node_Mul_151", "node_gelu"])
+        >>> view.selection.tos
+        ('gelu',)
+    """
+
+    nodes: tuple[str, ...] = ()
+    froms: tuple[str, ...] = ()
+    tos: tuple[str, ...] = ()
+    scope: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.tos)
+
+
+def selected(scope: Scope, nodes: Sequence[Node], froms: Sequence[str] = (), tos: Sequence[str] = ()) -> Selection:
+    """The selection of some nodes of a scope.  froms, tos: cuts that were said, else those around the nodes."""
+    names = tuple(node.label for node in nodes)
+    if not (froms or tos):
+        froms, tos = _given(scope, nodes), _taken(scope, nodes)
+    return Selection(names, tuple(froms), tuple(tos), scope.label)
+
+
+def _given(scope: Scope, nodes: Sequence[Node]) -> list[str]:
+    """The tensors that nodes read and none of them makes, stored ones apart."""
+    made = {name for node in nodes for name in node.outputs}
+    read = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
+    return [name for name in read if not is_stored(scope, name)]
+
+
+def _taken(scope: Scope, nodes: Sequence[Node]) -> list[str]:
+    """The tensors of nodes that others read, or that the scope returns."""
+    inside = set(nodes)
+    ends = {item if isinstance(item, str) else item.name for item in scope.proto.output}
+    made = [name for node in nodes for name in node.outputs if name]
+    return [name for name in made if name in ends or any(reader not in inside for reader in scope.readers(name))]
+
+
+def is_stored(scope: Scope, name: str) -> bool:
+    """Whether a tensor is there without any input: an initializer that no caller may set, or a Constant."""
+    home = scope.home(name)
+    if home is None:
+        return False
+    maker = home.producers.get(name)
+    if maker is not None:
+        return maker.op == "Constant"
+    return (name in home.initializers or name in home.sparse) and name not in home.inputs

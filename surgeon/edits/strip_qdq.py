@@ -1,0 +1,194 @@
+"""A quantised model as the floats that it stands for."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import NodeProto, numpy_helper
+
+from surgeon.ops.traversal import nodes_of
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.editing.prune import keep, prune
+from surgeon.pipeline.editing.tensor_renaming import rename_in
+from surgeon.printed_commands import command
+from surgeon.runtime.kernels.kernel_registry import dequantized
+from surgeon.text import counted
+
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "Softmax", "Abs", "Exp"))
+"""What computes nothing below 0."""
+CLIP_INPUTS_SINCE = 11  # the opset from which the limits of Clip are inputs (ONNX changelog)
+UNTOLD = (
+    "What quantisation rounded is not rounded any more, so that it answers otherwise on purpose; by how much: "
+    f"{command('compare', 'IN', 'OUT')}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StripQdq(Edit):
+    """Take out the quantisation that QuantizeLinear and DequantizeLinear stand for: a model of floats is left.
+
+    A pair of them that follow each other with the same scale and zero point goes, and stored integers that a
+    DequantizeLinear reads become stored floats, of the same values, in the main graph.  Where 0 is an end of what a
+    pair can hold, a Clip keeps its limits: quantisers leave out a Relu or a Clip there.  What lies between the two and
+    computes with integers stays as it is, and so do operators of integers such as QLinearConv.  Where only stored
+    integers became floats, the result is proved; where pairs went, it is UNPROVED, as it answers otherwise on purpose.
+
+    Examples:
+        >>> import surgeon
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.StripQdq(), output="floats.onnx")
+        >>> report.outcome
+        'unchanged'
+    """
+
+    flag = "strip-qdq"
+    metavar = ""
+
+    @property
+    def alone(self) -> bool:
+        """Yes, so that the edits before and behind it are proved."""
+        return True
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Take it out."""
+        made = {name: node for node in draft.graph.node for name in node.output}
+        ends = {value.name for value in draft.graph.output}
+        renamed: dict[str, str] = {}
+        gone, pairs, stored, stored_limits = set[int](), 0, list[onnx.TensorProto](), list[onnx.TensorProto]()
+        for place, node in enumerate(draft.graph.node):
+            if node.op_type != DEQUANTIZE or not node.input:
+                continue
+            source, floats = _source_of(draft, node, made.get(node.input[0])), None
+            if source is None and node.output[0] not in ends:
+                floats = _floats(draft, node)
+            if floats is not None:
+                stored.append(floats)
+                gone.add(place)
+            elif source is not None:
+                pairs += 1
+                limits = _limits(draft, node, made.get(source))
+                if limits is not None:
+                    stored_limits += _clip(draft, node, source, limits)
+                elif node.output[0] in ends:
+                    node.CopyFrom(onnx.helper.make_node("Identity", [source], list(node.output), node.name))
+                else:
+                    renamed[node.output[0]] = source
+                    gone.add(place)
+        if pairs or stored:
+            keep(draft.graph.node, lambda place, _: place not in gone)
+            draft.store(*stored, *stored_limits)
+            _read_others(draft, renamed)
+            prune(draft)
+            draft.claim.by_structure = False
+            if pairs:  # stored integers were rounded before the model was: the floats are the same numbers
+                draft.claim.untold = UNTOLD
+        return self._said(draft, pairs, len(stored))
+
+    def _said(self, draft: ModelDraft, pairs: int, stored: int) -> Iterator[str]:
+        if pairs:
+            yield f"{counted(pairs, 'pair')} of {QUANTIZE} and {DEQUANTIZE} went"
+        if stored:
+            yield f"{counted(stored, 'stored tensor')} of integers became floats"
+        left = sum(node.op_type in (QUANTIZE, DEQUANTIZE) for node in nodes_of(draft.skeleton))
+        if left and (pairs or stored):
+            yield f"{left:,} of these nodes stay, as something computes with integers there"
+
+
+def _source_of(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> str | None:
+    """What was quantised, where a DequantizeLinear undoes the QuantizeLinear before it, and the dtype is the same."""
+    if before is None or before.op_type != QUANTIZE:
+        return None
+    if not all(_is_same(draft, one, other) for one, other in zip(_settings(node), _settings(before), strict=True)):
+        return None
+    dtypes = {draft.shapes.dtype(draft.index.main, name) for name in (before.input[0], node.output[0])}
+    return before.input[0] if len(dtypes) == 1 else None
+
+
+def _limits(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> tuple[float, float] | None:
+    """What a pair cuts off, where 0 is an end of it, and what makes the numbers does not keep to that anyway."""
+    scope, constants = draft.index.main, draft.index.constants
+    if before is not None and (before.op_type in NOT_NEGATIVE or _clips_at_0(draft, before)):
+        return None
+    stored = draft.shapes.dtype(scope, node.input[0])
+    scale, zero = (constants.array(scope, name) if name else np.zeros(1) for name in _settings(node))
+    if scale is None or zero is None or stored is None:
+        return None
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(stored)
+    if not np.issubdtype(dtype, np.integer):
+        return None
+    kind = np.iinfo(dtype)
+    reach = float(scale.max()) * (kind.max - kind.min)
+    if (zero == kind.min).all():
+        return 0.0, reach
+    return (-reach, 0.0) if (zero == kind.max).all() else None
+
+
+def _clips_at_0(draft: ModelDraft, node: NodeProto) -> bool:
+    """Whether a node is a Clip that lets nothing below 0 through."""
+    if node.op_type != "Clip":
+        return False
+    if (draft.index.main.opset or 0) < CLIP_INPUTS_SINCE:
+        return any(item.name == "min" and item.f >= 0 for item in node.attribute)
+    least = draft.index.constants.array(draft.index.main, node.input[1]) if any(node.input[1:2]) else None
+    return least is not None and bool((least >= 0).all())
+
+
+def _clip(
+    draft: ModelDraft, node: NodeProto, source: str, limits: tuple[float, float]
+) -> list[onnx.TensorProto]:
+    """Make a Clip of a DequantizeLinear.  Returns its limits, to be stored."""
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(draft.shapes.dtype(draft.index.main, source) or onnx.TensorProto.FLOAT)
+    if (draft.index.main.opset or 0) < CLIP_INPUTS_SINCE:
+        least, largest = limits
+        made = onnx.helper.make_node("Clip", [source], list(node.output), node.name, min=least, max=largest)
+        node.CopyFrom(made)
+        return []
+    names = [draft.fresh(f"{node.output[0]}_{what}") for what in ("least", "largest")]
+    node.CopyFrom(onnx.helper.make_node("Clip", [source, *names], list(node.output), node.name))
+    return [
+        numpy_helper.from_array(np.array(limit, dtype), name) for limit, name in zip(limits, names, strict=True)
+    ]
+
+
+def _settings(node: NodeProto) -> tuple[str, str]:
+    """The scale and the zero point."""
+    given = [*node.input[1:], "", ""]
+    return given[0], given[1]
+
+
+def _is_same(draft: ModelDraft, one: str, other: str) -> bool:
+    """Whether two tensors are one, or stored with the same values; a zero point that is left out is 0."""
+    if one == other:
+        return True
+    scope, constants = draft.index.main, draft.index.constants
+    values = [constants.array(scope, name) if name else np.zeros(1) for name in (one, other)]
+    if values[0] is None or values[1] is None:
+        return False
+    return bool(np.array_equal(values[0].reshape(-1), values[1].reshape(-1)))
+
+
+def _floats(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
+    """What a DequantizeLinear of constants makes, as a stored tensor; None where it reads others."""
+    scope, constants = draft.index.main, draft.index.constants
+    arrays = [constants.array(scope, name) if name else None for name in node.input]
+    if any(array is None and name for array, name in zip(arrays, node.input, strict=True)):
+        return None
+    given = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    values = dequantized(*arrays, **given)
+    return numpy_helper.from_array(np.asarray(values), node.output[0])
+
+
+def _read_others(draft: ModelDraft, names: dict[str, str]) -> None:
+    """Let the nodes of the main graph, and the bodies that they hold, read other tensors."""
+    final = {}
+    for name in names:
+        found = names[name]
+        while found in names:
+            found = names[found]
+        final[name] = found
+    keep(draft.graph.value_info, lambda _, value: value.name not in final)
+    rename_in(draft.graph, final)
+    draft.changed()

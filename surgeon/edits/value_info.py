@@ -1,0 +1,207 @@
+"""What a model states of itself: the shapes of its inner tensors, and its opset."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import onnx
+
+from surgeon.errors import UsageError
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.traversal import holders
+from surgeon.pipeline.editing.declared_shapes import restate
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit, dtype_asked, pair
+from surgeon.pipeline.upgrading.upgrade import raise_skeleton, require_opset
+from surgeon.shapes.non_tensor_types import is_no_tensor
+from surgeon.shapes.tensor_types import Shape, spelled
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesOf(Edit):
+    """State the shapes of all inner tensors anew, or drop what is stated of them.
+
+    Attributes:
+        how: "infer" has them follow from the inputs, for any size of the free dimensions; "drop" drops them, in bodies
+            and functions too.
+
+    Raises:
+        UsageError: it is neither of the two.
+
+    Examples:
+        >>> import surgeon
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.ShapesOf("drop"), output="bare.onnx")
+        >>> report.outcome
+        'proved'
+    """
+
+    how: Literal["infer", "drop"]
+    flag = "shapes"
+    metavar = "infer|drop"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read which of the two."""
+        return cls(text)  # type: ignore[arg-type]  # what it is not is refused when it is applied
+
+    @property
+    def spelling(self) -> str:
+        """Which of the two."""
+        return self.how
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """State or drop them."""
+        if self.how not in ("infer", "drop"):
+            raise UsageError(f"{self.how!r} is nothing to do with shapes; write infer or drop.")
+        before = [value.SerializeToString() for value in draft.graph.value_info]
+        if self.how == "infer":
+            stated = restate(draft)
+            after = [value.SerializeToString() for value in draft.graph.value_info]
+            return (f"the shapes of {stated:,} inner tensors are stated",) if after != before else ()
+        dropped = 0
+        for holder in holders(draft.skeleton):
+            dropped += len(holder.value_info)
+            del holder.value_info[:]
+        draft.changed()
+        return (f"what was stated of {dropped:,} inner tensors is dropped",) if dropped else ()
+
+
+@dataclass(frozen=True, slots=True)
+class StateTensor(Edit):
+    """State the dtype and the shape of a tensor that a node makes, as one needs to where nobody knows its op.
+
+    Exporters write nothing behind a custom op; a cut there, and an output, need both (ONNX IR spec, "Graphs").
+
+    Attributes:
+        name: of the tensor.
+        dtype: by name: "float16", "int64".
+        sizes: of its axes: a number, the name of a free dimension, or "?".
+
+    Raises:
+        UsageError: no node makes such a tensor, there is no such dtype, or the nodes before it tell otherwise, or what
+            is stated of an output.
+
+    Examples:
+        >>> import surgeon
+        >>> state = surgeon.edits.StateTensor("gelu", "float32", ("batch", "?", 64))
+        >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", state, output="stated.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("'gelu' is stated to be float32[batch, ?, 64]",), 'proved')
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[int | str, ...]
+    flag = "state"
+    metavar = "TENSOR=DTYPE[SIZE,...]"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a tensor, a dtype and, in brackets, sizes."""
+        name, told = pair(text, cls.metavar)
+        dtype, bracket, sizes = told.removesuffix("]").partition("[")
+        if not dtype.strip() or not bracket or not told.endswith("]"):
+            raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
+        parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
+        return cls(name, dtype.strip(), tuple(int(part) if part.isdecimal() else part for part in parts))
+
+    @property
+    def spelling(self) -> str:
+        """The tensor, the dtype and, in brackets, sizes."""
+        return f"{self.name}={self.dtype}[{','.join(map(str, self.sizes))}]"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """State it."""
+        graph, dtype = draft.graph, dtype_asked(self.dtype)
+        draft.require_tensor(self.name)
+        if not any(self.name in node.output for node in graph.node):
+            raise UsageError(f"No node makes {self.name!r}; --dim, --free and --retype change what inputs are.")
+        if not isinstance(self.sizes, (tuple, list)):
+            raise UsageError(f"sizes of StateTensor are a list, one for each axis, not {self.sizes!r}.")
+        bad = next((repr(size) for size in self.sizes if not _is_size(size)), None)
+        if bad is not None:
+            raise UsageError(f"{bad} is no size; write a number, the name of a free dimension, or ?.")
+        if is_no_tensor(draft.skeleton, self.name):
+            raise UsageError(f"{self.name!r} is a sequence or an optional, which has no dtype and no sizes to state.")
+        told = draft.told_of(self.name)
+        own = f"{dtype_name(dtype)}[{', '.join(map(str, self.sizes))}]"
+        if (told.dtype or dtype) != dtype or not _may_be(self.sizes, told.shape):
+            known = dtype_name(told.dtype or dtype)
+            known += "" if told.shape is None else f"[{', '.join(map(spelled, told.shape))}]"
+            raise UsageError(f"{self.name!r} is {known} as the model has it, not {own}.")
+        value = onnx.helper.make_tensor_value_info(
+            self.name, dtype, [None if size == "?" else size for size in self.sizes]
+        )
+        held = next((one for one in (*graph.output, *graph.value_info) if one.name == self.name), None)
+        if held is None:
+            held = graph.value_info.add(name=self.name)
+        elif held.type == value.type:
+            return ()
+        held.type.CopyFrom(value.type)
+        draft.changed()
+        return (f"{self.name!r} is stated to be {own}",)
+
+
+def _is_size(size: object) -> bool:
+    """Whether it is a number that fits a dimension, an int64 by onnx.proto, a word, or "?"."""
+    if isinstance(size, int):
+        return not isinstance(size, bool) and 0 <= size < 1 << 63
+    return isinstance(size, str) and (size == "?" or size.isidentifier())
+
+
+def _may_be(sizes: tuple[int | str, ...], known: Shape | None) -> bool:
+    """Whether a tensor of which this is known may have these sizes."""
+    if known is None:
+        return True
+    pairs = zip(sizes, known, strict=False)
+    fits = all(size == own for size, own in pairs if isinstance(size, int) and isinstance(own, int))
+    return len(sizes) == len(known) and fits
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseOpset(Edit):
+    """Raise ai.onnx to an opset, every node meaning what it meant; attributes that became inputs become such.
+
+    Attributes:
+        version: the opset.
+
+    Raises:
+        UsageError: it is older than the model's, or unknown.
+        GraphError: nodes would change their meaning; it names them.
+
+    Examples:
+        >>> import surgeon
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.edit(model, surgeon.edits.RaiseOpset(21), output="newer.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ('ai.onnx is at opset 21, from 18', 'proved')
+    """
+
+    version: int
+    flag = "opset"
+    metavar = "N"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the number."""
+        if not text.strip().isdecimal():
+            raise UsageError(f"{text!r} is no opset; write a number, as in 21.")
+        return cls(int(text))
+
+    @property
+    def spelling(self) -> str:
+        """The number."""
+        return str(self.version)
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Raise it."""
+        require_opset(self.version)
+        done = raise_skeleton(draft, self.version, "The model")
+        if done.opset[0] == done.opset[1]:
+            return ()
+        draft.claim.by_structure = False
+        draft.changed()
+        said = [f"ai.onnx is at opset {done.opset[1]}, from {done.opset[0]}"]
+        said += [done.declared] if done.declared else []
+        return [*said, *(f"{count:,} times {sentence}" for sentence, count in done.edited.items())]

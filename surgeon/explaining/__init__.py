@@ -1,1 +1,0 @@
-"""Why a rule does not fire: what a person asks of one site, or of a whole model."""

@@ -1,0 +1,167 @@
+"""A model that may be changed freely: its skeleton is a copy, over the data of files that stay as they are."""
+
+import os
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import count
+from pathlib import Path, PurePosixPath
+
+import onnx
+
+from surgeon.errors import ModelFileError
+from surgeon.file.external_data import locations
+from surgeon.file.external_data.repack import gathered, settled
+from surgeon.file.io.file_copy import same_content
+from surgeon.file.io.path_encoding import local
+from surgeon.file.minimal_patch import difference
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
+from surgeon.file.protobuf.payloads import DATA_FIELDS, KEY, Payload, marked
+from surgeon.file.protobuf.wire_format import Buffer
+from surgeon.file.tensors.casting import CHANGE, Caster, Recast
+
+
+class Editable(Model):
+    """What a model is to be: change its `skeleton` at will, and ask for the `patch` that turns the source into it.
+
+    Tensors whose data were cut out keep their marks, wherever they go and whatever they are called then; their values
+    are read from the source, and written by the kernel.
+
+    source  the model as its file has it; it must stay open as long as this one
+    files   by location, data files of models that were adopted
+    recasts how data change that turn into another dtype when they are written
+    """
+
+    def __init__(self, source: Model) -> None:
+        self.__dict__.update(source.__dict__)
+        self.__dict__.pop("external_tensors", None)  # found out once for a model, and this one changes
+        self.source = source
+        self.files: dict[str, Path] = {}
+        self._owners: dict[int, Model] = {}  # of payloads of other models, by id()
+        self.recasts: list[Recast] = []
+        self._changes: dict[Hashable, Recast] = {}  # by where the data lie that change
+        self.skeleton = onnx.ModelProto()
+        self.skeleton.CopyFrom(source.skeleton)
+
+    @property
+    def data(self) -> Buffer:
+        """The bytes of the source."""
+        return self.source.data
+
+    @property
+    def external_tensors(self) -> list[onnx.TensorProto]:
+        """As of any model, as the skeleton is now."""
+        return self.find_external()
+
+    def speaks_of(self, word: bytes) -> bool:
+        """Whether the word stands in the skeleton."""
+        return word in self.skeleton.SerializeToString()
+
+    def owner(self, payload: Payload) -> Model:
+        """The source, or the model that was adopted with this payload."""
+        return self._owners.get(id(payload), self.source)
+
+    def recast(
+        self, tensor: onnx.TensorProto, new: int, *, saturate: bool = False, by: Caster | None = None
+    ) -> Recast:
+        """Have a tensor of the skeleton be of another dtype, by its `TensorProto.DataType`.
+
+        Of what lies in a file the data are converted when they are written, and `seen` then.  by: what converts them.
+        """
+        change = Recast(tensor.name, tensor.data_type, new, saturate, by=by)
+        if tensor.data_location == locations.EXTERNAL:
+            place = *((entry.key, entry.value) for entry in tensor.external_data), tensor.data_type, new, saturate
+            change = self._changes.setdefault(place, change)  # what several tensors share is converted once
+            tensor.external_data.add(key=CHANGE, value=str(len(self.recasts)))
+            self.recasts.append(change)
+            tensor.data_type = new
+            return change
+        array = change.array(self.value(tensor))
+        for field in DATA_FIELDS:
+            tensor.ClearField(onnx.TensorProto.DESCRIPTOR.fields_by_number[field].name)
+        tensor.data_type, tensor.raw_data = new, array.tobytes()
+        return change
+
+    def recast_of(self, tensor: onnx.TensorProto) -> Recast | None:
+        """How the data of a tensor change when they are written; None where they stay."""
+        number = next((entry.value for entry in tensor.external_data if entry.key == CHANGE), "")
+        return self.recasts[int(number)] if number else None
+
+    def adopt(self, other: Model, out: Path | None = None) -> onnx.ModelProto:
+        """A copy of another model's skeleton, any part of which may be put into this one: its data come along.
+
+        The other model must stay open as long as this one.  Data files of either get other locations where two of one
+        name would meet, or one would meet another file beside `out`, where this is to be written.  Raises
+        ModelFileError where the other came from memory, but its data lie in files.
+        """
+        copy, first = onnx.ModelProto(), len(self._payloads)
+        copy.CopyFrom(other.skeleton)
+        self._payloads = [*self._payloads, *other._payloads]
+        self._owners.update((id(payload), other) for payload in other._payloads)
+        if other._payloads:
+            for tensor in marked(copy):
+                entry = next(entry for entry in tensor.external_data if entry.key == KEY)
+                entry.value = str(int(entry.value) + first)
+        taken: dict[str, Path | None] = {}
+        for skeleton, model in ((self.skeleton, self.source), (copy, other)):
+            if model.external_tensors:
+                self._bring(skeleton, model, taken, out)
+        self._store = locations.Store(None if self.path is None else self.path.parent, self.files)
+        return copy
+
+    def patch(self, out: Path | None = None, *, whole: bool = True) -> Patch:
+        """The least edits that turn the source into this; none where nothing was changed.
+
+        out, whole: where it is to be written, and whether data files come along as they are; else of those of which
+        less is used than was, the rest is left behind.
+        """
+        skeleton, fresh = (self.skeleton, None) if whole or out is None else gathered(self.source, self.skeleton, out)
+        if self.recasts:
+            skeleton, fresh = settled(self.source, skeleton, self.recast_of, out, fresh)
+        patch = difference(self.source, skeleton, self)
+        patch.fresh, patch.files = fresh, self.files
+        return patch
+
+    def _bring(
+        self, skeleton: onnx.ModelProto, model: Model, taken: dict[str, Path | None], out: Path | None
+    ) -> None:
+        """Note where the data files of a model lie, and give them other locations where those are taken."""
+        if model.path is None and model is not self.source:
+            raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
+        named: dict[str, str] = {}
+        for tensor in locations.tensors_of(skeleton):
+            if tensor.data_location != locations.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data):
+                continue
+            location = locations.extent_of(tensor).location
+            if location not in named:
+                path = None if model.path is None else locations.resolve(model.path.parent, location)
+                beside = None if out is None or path is None else out.parent
+                named[location] = next(name for name in _names(location) if _is_free(name, path, taken, beside))
+                taken[os.path.normpath(named[location])] = path
+                if path is not None and (model is not self.source or named[location] != location):
+                    self.files[named[location]] = path
+            entry = next(entry for entry in tensor.external_data if entry.key == "location")
+            if entry.value != named[location]:
+                entry.value = named[location]
+
+
+def _names(location: str) -> Iterator[str]:
+    """A location, and others like it."""
+    yield location
+    path = PurePosixPath(location)
+    yield from (str(path.with_name(f"{path.stem}_{number}{path.suffix}")) for number in count(2))
+
+
+def _is_free(name: str, path: Path | None, taken: Mapping[str, Path | None], folder: Path | None) -> bool:
+    """Whether a data file may have this location: nothing else has it, nor lies there in the folder it is to be in."""
+    place = os.path.normpath(name)
+    if place in taken and not _is_same(path, taken[place]):
+        return False
+    there = None if folder is None else folder / local(name)
+    return there is None or not there.exists() or _is_same(path, there)
+
+
+def _is_same(path: Path | None, other: Path | None) -> bool:
+    """Whether two data files are one, or one is a copy of the other."""
+    if path is None or other is None or not path.is_file() or not other.is_file():
+        return path == other
+    return os.path.samefile(path, other) or same_content(path, other)

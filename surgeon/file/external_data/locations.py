@@ -1,0 +1,296 @@
+"""External data: which files a model keeps tensors in, where they lie, and whether they may be trusted.
+
+A location counts from the folder of the model.  One that is absolute, climbs with `..`, or leaves that folder through
+a symbolic link is refused, as onnx itself refuses it, and so is a file that has a second name (a hard link), which may
+lie anywhere.  Files are mapped when a value is asked for, never read before; a checksum that a tensor gives is checked
+then, and before a file is copied.  Format: ExternalData.md of the ONNX repository.
+
+The specification means a checksum of the whole file, some writers give that of the tensor's own bytes; either tells
+that the tensor is as it was written.  Files and tensors are read once for each state of a file, and not where nothing
+is given.
+"""
+
+import mmap
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path, PureWindowsPath
+from types import MappingProxyType
+
+import onnx
+
+from surgeon.errors import ModelFileError
+from surgeon.file.external_data.on_demand import bring
+from surgeon.file.io.memory_map import State, close_map, map_open, span_of, stamp
+from surgeon.file.io.path_encoding import local
+from surgeon.file.tensors.decoding import STRING, Array, decode_raw, raw_size
+
+EXTERNAL = onnx.TensorProto.EXTERNAL
+_NUMBER = re.compile("[0-9]{1,20}")  # int() takes signs, spaces, underscores and the digits of any script too
+_CHUNK = 1 << 20
+
+
+def agrees(path: Path, start: int, size: int, checksum: str) -> bool:
+    """Whether a checksum is that of the bytes `[start, start + size)` of a file, or of all of it.  Raises OSError."""
+    state = stamp(path)
+    wanted = checksum.strip().lower()
+    if (path, state, wanted) in _whole:
+        return True
+    if _sum_of(path, state, start, size) == wanted:
+        return True
+    found = _sum_of(path, state, 0, os.path.getsize(path))
+    _whole.add((path, state, found))
+    return found == wanted
+
+
+_whole: set[tuple[Path, State | None, str]] = set()  # files that were read to their ends, with their sums
+
+
+@lru_cache(maxsize=1 << 16)
+def _sum_of(path: Path, state: State | None, start: int, size: int) -> str:
+    """The SHA-1 of some bytes of a file; `state` tells one content of it from another."""
+    import hashlib  # it takes long to load, and few files have checksums
+
+    found = hashlib.sha1(usedforsecurity=False)
+    with open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        while size > 0 and (piece := file.read(min(size, _CHUNK))):
+            found.update(piece)
+            size -= len(piece)
+    return found.hexdigest()
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Bytes `[offset, offset + size)` of the file at `location`, taken by one tensor.
+
+    checksum: what the model gives, "" where it gives none.
+    """
+
+    location: str
+    offset: int
+    size: int
+    checksum: str = field(default="", compare=False)
+
+
+def extent_of(tensor: onnx.TensorProto) -> Extent:
+    """Where a tensor with external data lies; an absent offset is 0, an absent length what shape and dtype need."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if not location:
+        raise ModelFileError(f"Tensor {tensor.name!r} is marked as external data but names no file.")
+    if tensor.data_type == STRING:
+        raise ModelFileError(f"Tensor {tensor.name!r} holds strings, which ONNX does not allow in external data.")
+    need = raw_size(tensor)
+    offset, size = _number(entries, "offset", 0, tensor), _number(entries, "length", need, tensor)
+    if size < need:
+        raise ModelFileError(
+            f"Tensor {tensor.name!r} needs {need} bytes, but its entry in {location!r} has {size}: export it again."
+        )
+    return Extent(location, offset, size, entries.get("checksum", ""))
+
+
+def _number(entries: Mapping[str, str], key: str, default: int, tensor: onnx.TensorProto) -> int:
+    """The bytes that an entry says."""
+    text = entries.get(key)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise ModelFileError(
+            f"Tensor {tensor.name!r} has the {key} {text!r}, which is no number of bytes in digits 0 to 9: "
+            "export it again."
+        )
+    return int(text)
+
+
+def resolve(folder: Path, location: str) -> Path:
+    """The file that a location means, below `folder`; ModelFileError when it leads out of it."""
+    parts = location.replace("\\", "/").split("/")
+    windows = PureWindowsPath(location)
+    path = folder / local(location)
+    if location.startswith(("/", "\\")) or windows.drive or ".." in parts or "\0" in location:
+        raise ModelFileError(
+            f"External data {location!r} points outside of the model's folder: move the file beside the model."
+        )
+    if not _lies_in(os.path.realpath(folder), os.path.realpath(path)):
+        raise ModelFileError(
+            f"External data {location!r} is a link that leaves the model's folder: put the file itself there (cp -L)."
+        )
+    return path
+
+
+def _lies_in(folder: str, path: str) -> bool:
+    try:
+        return os.path.commonpath((folder, path)) == folder
+    except ValueError:  # on Windows: another drive
+        return False
+
+
+def check_extent(path: Path, extent: Extent, name: str) -> None:
+    """ModelFileError when the file is missing or too short for the tensor called `name`."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        what = "put it by the model"
+        if "\\" in extent.location and os.sep == "/":
+            what = "its location has backslashes, which part folders on Windows alone: export it again with '/'"
+        raise ModelFileError(
+            f"External data file {path} of tensor {name!r} cannot be opened, {error.strerror}: {what}."
+        ) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFileError(f"External data {path} of tensor {name!r} is not a regular file.")
+    if status.st_nlink > 1:
+        raise ModelFileError(
+            f"External data file {path} has {status.st_nlink} names (hard links), so it may belong elsewhere, and "
+            "onnx.load refuses it too: put a copy in its place."
+        )
+    if status.st_size < extent.offset + extent.size:
+        raise ModelFileError(
+            f"External data file {path} is too short: tensor {name!r} ends at byte {extent.offset + extent.size}, "
+            f"the file at {status.st_size}."
+        )
+
+
+def check_sum(path: Path, extent: Extent, name: str) -> None:
+    """ModelFileError when the data of the tensor called `name` are not those that its checksum is of, if it has one."""
+    if not extent.checksum:
+        return
+    bring(path)
+    try:
+        is_same = agrees(path, extent.offset, extent.size, extent.checksum)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if not is_same:
+        raise ModelFileError(
+            f"Tensor {name!r} has the checksum {extent.checksum!r}, which is not the SHA-1 of its data in {path}: "
+            "copy or download that file again."
+        )
+
+
+def _unreadable(path: Path, error: OSError) -> ModelFileError:
+    return ModelFileError(f"External data file {path} cannot be read: {error.strerror}.")
+
+
+def files(
+    folder: Path, tensors: Iterable[onnx.TensorProto], elsewhere: Mapping[str, Path] = MappingProxyType({})
+) -> dict[str, Path]:
+    """Location -> path of every file that the tensors lie in, each checked to be there and long enough.
+
+    elsewhere: files that do not lie below the folder, by the location that tensors name them by.
+    """
+    found: dict[str, Path] = {}
+    for tensor in tensors:
+        extent = extent_of(tensor)
+        path = found.get(extent.location)
+        if path is None:
+            path = found[extent.location] = elsewhere.get(extent.location) or resolve(folder, extent.location)
+        check_extent(path, extent, tensor.name)
+    return found
+
+
+def check_sums(
+    folder: Path, tensors: Iterable[onnx.TensorProto], elsewhere: Mapping[str, Path] = MappingProxyType({})
+) -> None:
+    """ModelFileError when a tensor's data are not those that its checksum is of; reads what has one."""
+    for tensor in tensors:
+        extent = extent_of(tensor)
+        if extent.checksum:
+            path = elsewhere.get(extent.location) or resolve(folder, extent.location)
+            check_sum(path, extent, tensor.name)
+
+
+class Store:
+    """Reads tensors from the data files beside one model; each file is mapped once.
+
+    elsewhere: files that do not lie beside it, by the location that tensors name them by.
+    """
+
+    def __init__(self, folder: Path | None, elsewhere: Mapping[str, Path] = MappingProxyType({})) -> None:
+        self.folder, self._elsewhere = folder, elsewhere
+        self._maps: dict[Path, mmap.mmap] = {}
+
+    def value(self, tensor: onnx.TensorProto) -> Array:
+        """The value of a tensor with external data: read-only, of a large one a view of the map."""
+        return decode_raw(tensor, *span_of(*self._mapped(tensor)))
+
+    def fill(self, model: onnx.ModelProto) -> None:
+        """Put the data of all tensors of a model that lie in files into it."""
+        for tensor in tensors_of(model):
+            if tensor.data_location == EXTERNAL:
+                found, start, _ = self._mapped(tensor)
+                tensor.raw_data = found[start : start + raw_size(tensor)]
+                del tensor.external_data[:]
+                tensor.data_location = onnx.TensorProto.DEFAULT
+
+    def _mapped(self, tensor: onnx.TensorProto) -> tuple[mmap.mmap | bytes, int, int]:
+        """Where the bytes of a tensor lie in a mapped file; of one without elements nothing is mapped."""
+        extent = extent_of(tensor)
+        path, size = self._elsewhere.get(extent.location), raw_size(tensor)
+        if path is None and self.folder is not None:
+            path = resolve(self.folder, extent.location)
+        if path is None:
+            raise ModelFileError(
+                f"Tensor {tensor.name!r} lies in {extent.location!r}, but the model came from memory: "
+                "open it by its path, so that the folder is known."
+            )
+        check_extent(path, extent, tensor.name)
+        check_sum(path, extent, tensor.name)
+        if not size:
+            return b"", 0, 0
+        bring(path, extent.offset, extent.offset + extent.size)
+        found = self._maps.get(path)
+        if found is None or len(found) < extent.offset + extent.size:
+            try:
+                with open(path, "rb") as file:
+                    found = self._maps[path] = map_open(file)
+            except OSError as error:
+                raise _unreadable(path, error) from None
+        return found, extent.offset, extent.offset + extent.size
+
+    def close(self) -> None:
+        """Let go of the maps; arrays that still look into one keep it alive."""
+        for found in self._maps.values():
+            close_map(found)
+        self._maps.clear()
+
+
+def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every TensorProto of a model: initializers, sparse ones, attributes, bodies, functions, training info."""
+    yield from _graph(model.graph)
+    for info in model.training_info:
+        yield from _graph(info.initialization)
+        yield from _graph(info.algorithm)
+    for function in model.functions:
+        yield from _attributes(function.attribute_proto)
+        for node in function.node:
+            yield from _attributes(node.attribute)
+
+
+def _graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield sparse.values
+        yield sparse.indices
+    for node in graph.node:
+        if node.attribute:
+            yield from _attributes(node.attribute)
+
+
+def _attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for attribute in attributes:
+        if attribute.HasField("t"):
+            yield attribute.t
+        if attribute.HasField("g"):
+            yield from _graph(attribute.g)
+        if attribute.HasField("sparse_tensor"):
+            yield attribute.sparse_tensor.values
+            yield attribute.sparse_tensor.indices
+        yield from attribute.tensors
+        for graph in attribute.graphs:
+            yield from _graph(graph)
+        for sparse in attribute.sparse_tensors:
+            yield sparse.values
+            yield sparse.indices

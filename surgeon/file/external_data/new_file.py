@@ -1,0 +1,130 @@
+"""Tensors that go to a new data file, where a model keeps its weights outside of itself.
+
+Only large ones do, so that a rewrite does not leave a user with one more file to ship for a few biases.  Where the
+model could not hold the others, all that are larger than LEAST bytes go: onnx's own `convert_model_to_external_data`
+moves no smaller ones either, for an entry that names the file takes a hundred bytes too, and shape inference reads
+them.  Format: ExternalData.md of the ONNX repository.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+
+from surgeon.file.external_data import locations
+from surgeon.file.io.file_copy import copy_data, open_read, write_all
+from surgeon.file.protobuf.byte_edits import FileSpan, read_span
+from surgeon.file.protobuf.payloads import RAW, Body
+from surgeon.file.protobuf.wire_format import LEN, write_varint
+from surgeon.file.tensors.decoding import STRING, raw_size
+
+LEAST = 1024  # bytes that a tensor must have to go to a data file at all
+LARGE = 1 << 20  # bytes from which on it goes there though the model could hold it
+PAGE = 4096  # where a tensor of that size or more begins, so that it can be mapped
+WORD = 64  # where a smaller one does
+
+NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
+"""The file that a model on its way is to be in the end, after which its new data are named; None: it is there."""
+
+
+@dataclass
+class NewData:
+    """A data file that is to be: its location beside the model, and the data that go into it.
+
+    least: bytes that a new tensor must have to go there.
+    """
+
+    location: str
+    least: int = LARGE
+    size: int = 0
+    _parts: list[tuple[int, onnx.TensorProto | FileSpan]] = field(default_factory=list)
+    _known: dict[FileSpan, int] = field(default_factory=dict)
+
+    def body(self, tensor: onnx.TensorProto, body_of: Callable[[onnx.TensorProto], Body]) -> Body:
+        """The record of a new tensor, whose data go to the file where they are raw and large.
+
+        body_of: gives the record with the data in it.
+        """
+        data: onnx.TensorProto | FileSpan = tensor
+        size = len(tensor.raw_data)
+        if size < self.least:
+            body = body_of(tensor)
+            spans = [piece for piece in body if isinstance(piece, FileSpan)]
+            span = _raw(spans[0], tensor) if len(spans) == 1 else None
+            if span is None or span.size < self.least:
+                return body
+            data, size = span, span.size
+        outside = onnx.TensorProto(
+            name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, data_location=locations.EXTERNAL
+        )
+        self.refer(outside, self._take(data, size), size)
+        return (outside.SerializeToString(),)
+
+    def take(self, span: FileSpan) -> int:
+        """Take bytes of another file, the same ones once; returns where they begin."""
+        if span not in self._known:
+            self._known[span] = self._take(span, span.size)
+        return self._known[span]
+
+    def _take(self, data: onnx.TensorProto | FileSpan, size: int) -> int:
+        step = PAGE if size >= PAGE else WORD
+        start = -(-self.size // step) * step
+        self._parts.append((start, data))
+        self.size = start + size
+        return start
+
+    def part(self, start: int) -> bytes | FileSpan:
+        """The data that begin at an offset in the file, as they are to be there."""
+        data = dict(self._parts)[start]
+        return data.raw_data if isinstance(data, onnx.TensorProto) else data
+
+    def refer(self, tensor: onnx.TensorProto, start: int, size: int) -> None:
+        """Have a tensor name its data in the file."""
+        for key, value in (("location", self.location), ("offset", start), ("length", size)):
+            tensor.external_data.add(key=key, value=str(value))
+
+    def write(self, handle: int) -> None:
+        """Write the data to an empty file; those of other files are copied by the kernel."""
+        for start, data in self._parts:
+            if isinstance(data, onnx.TensorProto):
+                os.lseek(handle, start, os.SEEK_SET)
+                write_all(handle, data.raw_data)
+                continue
+            source = open_read(data.path)
+            try:
+                if data.change is None:
+                    copy_data(source, data.start, data.size, handle, start)
+                else:
+                    data.change.stream(source, data.start, data.size, handle, start)
+            finally:
+                os.close(source)
+        os.ftruncate(handle, self.size)
+
+
+def _raw(span: FileSpan, tensor: onnx.TensorProto) -> FileSpan | None:
+    """The data of a tensor in the span of its record; None where that is not of raw data."""
+    if span.change is not None:
+        return span
+    size = 0 if tensor.data_type == STRING else raw_size(tensor)
+    header = bytes((RAW << 3 | LEN,)) + write_varint(size)
+    is_raw = span.size == size + len(header) and read_span(span, len(header)) == header
+    return FileSpan(span.path, span.start + len(header), size) if is_raw else None
+
+
+def name_beside(out: Path, tensors: Iterable[onnx.TensorProto], others: Iterable[str] = ()) -> str:
+    """A location for the new data of a model at `out` that none of the tensors with external data lies at.
+
+    others: locations that are taken too.
+    """
+    taken = {os.path.normpath(locations.extent_of(tensor).location) for tensor in tensors}
+    taken.update(map(os.path.normpath, others))
+    named = os.fsencode((NAMED_AFTER.get() or out).name)
+    stem = named.decode("utf-8", "replace")  # a location is UTF-8, the name of a file may be any bytes
+    number, name = 1, f"{stem}.data"
+    while os.path.normpath(name) in taken:
+        number += 1
+        name = f"{stem}.{number}.data"
+    return name

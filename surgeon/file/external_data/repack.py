@@ -1,0 +1,106 @@
+"""Data files of which a model that was edited uses only a part still: what it uses, in a file of its own."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+
+from surgeon.errors import ModelFileError
+from surgeon.file.external_data import locations
+from surgeon.file.external_data.new_file import NewData, name_beside
+from surgeon.file.model import Model
+from surgeon.file.protobuf.byte_edits import FileSpan
+from surgeon.file.protobuf.payloads import KEY
+from surgeon.file.tensors.casting import Recast
+from surgeon.file.tensors.decoding import raw_size
+
+Extents = dict[str, set[locations.Extent]]
+
+
+def gathered(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.ModelProto, NewData | None]:
+    """The skeleton with tensors in a new data file beside `out`, where a data file is used less than it was.
+
+    model: what the skeleton was made of.  Where all is still used, or the model stays in its folder, the skeleton
+    comes back as it is, and no file.  Raises ModelFileError where data are missing, or not those of their checksum.
+    """
+    if model.path is None or not model.external_tensors or not out.parent.is_dir():
+        return edited, None
+    if os.path.samefile(model.path.parent, out.parent):
+        return edited, None
+    before, after = _extents(model.external_tensors), _extents(_outside(edited))
+    partial = {location for location, extents in after.items() if extents < before.get(location, set())}
+    if not partial:
+        return edited, None
+    found = onnx.ModelProto()
+    found.CopyFrom(edited)
+    fresh = NewData(name_beside(out, model.external_tensors))
+    for tensor in _outside(found):
+        extent = locations.extent_of(tensor)
+        if extent.location in partial:
+            path = locations.resolve(model.path.parent, extent.location)
+            locations.check_extent(path, extent, tensor.name)
+            locations.check_sum(path, extent, tensor.name)
+            del tensor.external_data[:]
+            size = raw_size(tensor)
+            fresh.refer(tensor, fresh.take(FileSpan(path, extent.offset, size)), size)
+    return found, fresh
+
+
+def settled(
+    model: Model,
+    edited: onnx.ModelProto,
+    recast_of: Callable[[onnx.TensorProto], Recast | None],
+    out: Path | None,
+    fresh: NewData | None,
+) -> tuple[onnx.ModelProto, NewData | None]:
+    """The skeleton where tensors in data files that turn into another dtype lie in a new one beside `out`.
+
+    fresh: the new data file that there is already.  Raises ModelFileError as `gathered`, and where there is no file to
+    lie beside.
+    """
+    changing = [tensor for tensor in _outside(edited) if recast_of(tensor) is not None]
+    if not changing:
+        return edited, fresh
+    if model.path is None or out is None:
+        raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
+    found = onnx.ModelProto()
+    found.CopyFrom(edited)
+    data = fresh or NewData(name_beside(out, model.external_tensors))
+    for tensor in _outside(found):
+        change = recast_of(tensor)
+        if change is None:
+            continue
+        extent = locations.extent_of(_as_it_was(tensor, change))
+        path = locations.resolve(model.path.parent, extent.location)
+        locations.check_extent(path, extent, tensor.name)
+        locations.check_sum(path, extent, tensor.name)
+        del tensor.external_data[:]
+        size = raw_size(tensor)
+        data.refer(tensor, data.take(FileSpan(path, extent.offset, size, change)), size)
+    return found, data
+
+
+def _as_it_was(tensor: onnx.TensorProto, change: Recast) -> onnx.TensorProto:
+    before = onnx.TensorProto()
+    before.CopyFrom(tensor)
+    before.data_type = change.old
+    return before
+
+
+def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """The tensors of a skeleton that lie in data files, those left out that have data in the model too."""
+    return [
+        tensor
+        for tensor in locations.tensors_of(model)
+        if tensor.data_location == locations.EXTERNAL and all(entry.key != KEY for entry in tensor.external_data)
+    ]
+
+
+def _extents(tensors: list[onnx.TensorProto]) -> Extents:
+    """The bytes that tensors take, by location."""
+    found: Extents = {}
+    for tensor in tensors:
+        extent = locations.extent_of(tensor)
+        found.setdefault(extent.location, set()).add(extent)
+    return found

@@ -1,0 +1,151 @@
+"""Data files on their way beside a model that is being saved: from a temporary folder to their places, and back."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from surgeon.errors import ModelFileError
+from surgeon.file.external_data import locations
+from surgeon.file.external_data.new_file import NewData
+from surgeon.file.io.atomic_file import AtomicFile, keep_owner, sync_folder
+from surgeon.file.io.file_copy import copy_file, open_new, open_read, same_content
+from surgeon.file.io.path_encoding import local
+
+
+@dataclass
+class Move:
+    """A data file on its way from the temporary folder to its place; what lay there before goes to `backup`."""
+
+    staged: Path
+    target: Path
+    backup: Path
+    folders: list[Path] = field(default_factory=list)  # that it makes, the innermost first
+
+    def go(self, force: bool) -> None:
+        """Move the file, unless it is there, or the same one came there in the meantime."""
+        if not self.staged.exists() or holds(self.target, self.staged, force):
+            return
+        self.folders = [folder for folder in self.target.parents if not folder.exists()]
+        for folder in reversed(self.folders):
+            folder.mkdir()
+        if self.target.exists():
+            os.rename(self.target, self.backup)
+        os.replace(self.staged, self.target)
+        sync_folder(self.target.parent)
+
+    def go_back(self) -> None:
+        """Leave everything as it was, however far the move came."""
+        if self.backup.exists():
+            os.replace(self.backup, self.target)
+        elif not self.staged.exists():
+            self.target.unlink(missing_ok=True)
+        for folder in self.folders:
+            with suppress(OSError):  # it was not made, or another save has put something into it
+                folder.rmdir()
+
+
+def holds(target: Path, path: Path, force: bool) -> bool:
+    """Whether the same data lie at `target` already; raises ModelFileError where others must not be overwritten."""
+    if not target.exists():
+        return False
+    if os.path.samefile(path, target) or (target.is_file() and same_content(path, target)):
+        return True
+    if not force or not target.is_file():
+        raise ModelFileError(f"{target} exists with other content: remove it, or overwrite it with force.")
+    return False
+
+
+def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[Move]:
+    """Put the data files (location -> path) beside the written model, unless all are in their places already."""
+    targets = {location: locations.resolve(out.parent, location) for location in found}
+    missing = [location for location, path in found.items() if not holds(targets[location], path, force)]
+    if not missing:
+        return []
+    _require_beside(out, written)
+    moves: list[Move] = []
+    folder = written.enter_folder()
+    for number, (location, path) in enumerate(found.items()):
+        staged = folder / local(location)
+        if staged.exists():
+            continue  # another spelling of a location that is there
+        staged.parent.mkdir(parents=True, exist_ok=True)
+        _copy(path, staged, targets[location])
+        if location in missing:
+            moves.append(Move(staged, targets[location], folder / f".surgeon-old-{number}"))
+    return moves
+
+
+@dataclass(frozen=True)
+class OtherData:
+    """A data file of another model that is to lie beside this one, by its location there."""
+
+    location: str
+    path: Path
+
+    def write(self, handle: int) -> None:
+        """Copy it into an empty file."""
+        source = open_read(self.path)
+        try:
+            copy_file(source, handle)
+        finally:
+            os.close(source)
+
+
+def stage(data: NewData | OtherData, written: AtomicFile, out: Path) -> Move:
+    """Write new data to a file in the temporary folder, durably."""
+    _require_beside(out, written)
+    folder = written.folder or written.open_folder()
+    staged, target = folder / local(data.location), locations.resolve(out.parent, data.location)
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    move = Move(staged, target, folder / f".surgeon-old-new-{len(os.listdir(folder))}")
+    handle = open_new(move.staged)
+    try:
+        keep_owner(handle, move.target)
+        data.write(handle)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return move
+
+
+def take_back(move: Move, written: AtomicFile) -> None:
+    """Take back a move that was made before its model was written, if that never came."""
+    if written.temporary.exists():
+        move.go_back()
+
+
+def _require_beside(out: Path, written: AtomicFile) -> None:
+    """Raise ModelFileError where the model would be written to another folder than its data."""
+    if not os.path.samefile(out.parent, written.target.parent):
+        raise ModelFileError(
+            f"{out} is a link into another folder, away from its data files: name {written.target} itself."
+        )
+
+
+def _copy(path: Path, staged: Path, target: Path) -> None:
+    """Copy a data file, durably, with the owner and mode of the one that it will replace."""
+    handles = [open_read(path)]
+    try:
+        handles.append(open_new(staged))
+        keep_owner(handles[1], target)
+        copy_file(*handles)
+        os.fsync(handles[1])
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def put_in_place(file: AtomicFile, moves: list[Move], force: bool) -> None:
+    """Move the data files, then the model, to where they belong; all go back when one cannot."""
+    begun: list[Move] = []
+    try:
+        for move in moves:
+            begun.append(move)
+            move.go(force)
+        file.commit()
+    except BaseException:
+        if file.temporary.exists():  # else an interrupt came behind the last step
+            for move in reversed(begun):
+                move.go_back()
+        raise

@@ -1,0 +1,209 @@
+"""The least byte-range edits that turn a file into a model that was made of its skeleton.
+
+Messages are compared field by field.  Records of a repeated field that are the same in both stay where they lie: those
+of a longest common subsequence of the two lists.  Between them, one that stands for the other, by its name or its
+place, is compared field by field in turn; what is left goes or comes as a whole.
+"""
+
+import struct
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import onnx
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message as ProtoMessage
+
+from surgeon.file.model import Address, Model
+from surgeon.file.patch import Patch
+from surgeon.file.protobuf.payloads import KEY
+from surgeon.file.protobuf.wire_format import is_repeated, write_varint
+from surgeon.file.tensors.casting import CHANGE
+
+_INITIALIZER = 5
+_GRAPH: Address = ((7, 0),)
+_KEYS = ("name", "key", "domain", "tensor_name")  # by what records of a list are known, in this order
+_PACKED = {
+    FieldDescriptor.TYPE_FLOAT: "<f",
+    FieldDescriptor.TYPE_DOUBLE: "<d",
+    FieldDescriptor.TYPE_FIXED32: "<I",
+    FieldDescriptor.TYPE_FIXED64: "<Q",
+    FieldDescriptor.TYPE_SFIXED32: "<i",
+    FieldDescriptor.TYPE_SFIXED64: "<q",
+}
+Pair = tuple[int, int]
+
+
+def difference(model: Model, edited: onnx.ModelProto, holder: Model | None = None) -> Patch:
+    """The edits that turn the file of `model` into `edited`, which was made of a copy of its skeleton.
+
+    Tensors of the skeleton keep their marks.  A large new tensor of the main graph may go to a data file when it is
+    saved.  holder: what knows the tensors of `edited`, where some are of other models.
+    """
+    patch = Patch(model, holder)
+    _Differences(model, patch).compare((), model.skeleton, edited)
+    return patch
+
+
+class _Differences:
+    """One comparison, written into a patch."""
+
+    def __init__(self, model: Model, patch: Patch) -> None:
+        self._model, self._patch = model, patch
+
+    def compare(self, where: Address, old: ProtoMessage, new: ProtoMessage) -> None:
+        """Edit the message at an address so that it becomes another of its type."""
+        for field in old.DESCRIPTOR.fields:
+            before, after = getattr(old, field.name), getattr(new, field.name)
+            if is_repeated(field):
+                if field.message_type is not None:
+                    if before != after:  # NaN makes equal lists differ, which costs time alone
+                        self._compare_rows(where, field.number, before, after)
+                else:
+                    self._compare_scalars(where, field, before, after)
+            elif field.message_type is None:
+                is_held = old.HasField(field.name), new.HasField(field.name)
+                self._compare_scalars(where, field, [before] * is_held[0], [after] * is_held[1])
+            else:
+                self._compare_one(where, field, old, new)
+
+    def _compare_one(self, where: Address, field: FieldDescriptor, old: ProtoMessage, new: ProtoMessage) -> None:
+        number, count = field.number, self._model.count(where, field.number)
+        before, after = (getattr(message, field.name) for message in (old, new))
+        if old.HasField(field.name) and new.HasField(field.name):
+            if is_changing(after):
+                self._patch.delete_all(where, number, range(count))
+                self._patch.insert(where, number, count, [self._patch.holder.body(after)])
+            elif before != after:
+                self.compare((*where, (number, 0)), before, after)
+        elif new.HasField(field.name):
+            self._patch.insert(where, number, count, [self._patch.holder.body(after)])
+        elif old.HasField(field.name):
+            self._patch.delete_all(where, number, range(count))
+
+    def _compare_scalars(self, where: Address, field: FieldDescriptor, old: Sequence[Any], new: Sequence[Any]) -> None:
+        """Numbers, strings and bytes: a list of numbers is written anew as a whole, of strings what differs."""
+        before, after = ([_encoded(field, value) for value in values] for values in (old, new))
+        if before == after:
+            return
+        number, count = field.number, self._model.count(where, field.number)
+        if field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES) and is_repeated(field):
+            kept = common(before, after)
+            for at, gone, come in runs(kept, len(before), len(after)):
+                for place, row in zip(gone, come, strict=False):
+                    self._patch.replace(where, number, place, [after[row]])
+                self._patch.delete_all(where, number, gone[len(come) :])
+                if come[len(gone) :]:
+                    self._patch.insert(where, number, at + len(gone), [after[row] for row in come[len(gone) :]])
+            return
+        packed = is_repeated(field) and field.type not in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
+        bodies = ([b"".join(after)] if after else []) if packed else after
+        self._patch.delete_all(where, number, range(max(count - 1, 0)))
+        if count:
+            self._patch.replace(where, number, count - 1, bodies)
+        elif bodies:
+            self._patch.insert(where, number, 0, bodies)
+
+    def _compare_rows(
+        self, where: Address, number: int, old: Sequence[ProtoMessage], new: Sequence[ProtoMessage]
+    ) -> None:
+        """A list of messages."""
+        kept = common(*([message.SerializeToString() for message in messages] for messages in (old, new)))
+        gone: list[int] = []
+        for at, before, after in runs(kept, len(old), len(new)):
+            pairs = [pair for pair in _paired(old, new, before, after) if not is_changing(new[pair[1]])]
+            for place, row in pairs:
+                self.compare((*where, (number, place)), old[place], new[row])
+            for here, left, come in runs([(a - at, b - after.start) for a, b in pairs], len(before), len(after)):
+                gone += [at + place for place in left]
+                self._insert(where, number, at + here, [new[after.start + row] for row in come])
+        self._patch.delete_all(where, number, gone)
+
+    def _insert(self, where: Address, number: int, place: int, messages: Sequence[ProtoMessage]) -> None:
+        """Put new messages in front of the record at a place."""
+        if not messages:
+            return
+        if where == _GRAPH and number == _INITIALIZER:
+            tensors = [item for item in messages if isinstance(item, onnx.TensorProto)]
+            self._patch.insert_tensors(where, number, place, tensors)
+        else:
+            self._patch.insert(where, number, place, [self._patch.holder.body(message) for message in messages])
+
+
+def _encoded(field: FieldDescriptor, value: Any) -> bytes:
+    """The body of a record of one number, string or bytes."""
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return value.encode() if isinstance(value, str) else bytes(value)
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return bytes(value)
+    form = _PACKED.get(field.type)
+    return struct.pack(form, value) if form is not None else write_varint(int(value) & (1 << 64) - 1)
+
+
+def common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
+    """Places of equal items in both lists, ascending in both: as many as there are, where no item is there twice.
+
+    Of items that are, the first of one stands for the first of the other.  The longest ascending subsequence is found
+    by patience sorting (Fredman, 1975).
+    """
+    places: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+    for place, item in enumerate(old):
+        places[item].append(place)
+    pairs = [(places[item].popleft(), row) for row, item in enumerate(new) if places.get(item)]
+    lasts: list[int] = []  # the least place in which a subsequence of each length ends
+    chains: list[int] = []  # the pair that it ends with
+    before: list[int] = []
+    for number, (place, _) in enumerate(pairs):
+        length = bisect_left(lasts, place)
+        before.append(chains[length - 1] if length else -1)
+        if length == len(lasts):
+            lasts.append(place)
+            chains.append(number)
+        else:
+            lasts[length], chains[length] = place, number
+    found: list[Pair] = []
+    number = chains[-1] if chains else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range, range]]:
+    """What lies between pairs that stay: where in the old list, what goes of it, and what comes of the new one."""
+    place = row = 0
+    for next_place, next_row in (*kept, (old, new)):
+        if next_place > place or next_row > row:
+            yield place, range(place, next_place), range(row, next_row)
+        place, row = next_place + 1, next_row + 1
+
+
+def _paired(old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], before: range, after: range) -> list[Pair]:
+    """Which records of two runs stand for each other: those of one key, and where the rest is as many, by order."""
+    keys = [[_key(messages[place]) for place in run] for messages, run in ((old, before), (new, after))]
+    named = common(*keys)
+    pairs: list[Pair] = []
+    for at, left, come in runs(named, len(before), len(after)):
+        if len(left) == len(come):
+            pairs += zip(range(at, at + len(left)), come, strict=True)
+    return [(before.start + place, after.start + row) for place, row in sorted({*named, *pairs})]
+
+
+def _key(message: ProtoMessage) -> Hashable:
+    """What a record of a list is known by."""
+    if isinstance(message, onnx.NodeProto):
+        return message.op_type, *message.output
+    if isinstance(message, onnx.TensorProto):
+        return _mark(message) or message.name
+    return next((getattr(message, name) for name in _KEYS if name in message.DESCRIPTOR.fields_by_name), "")
+
+
+def is_changing(message: ProtoMessage) -> bool:
+    """Whether it is a tensor whose data turn into another dtype when they are written."""
+    return isinstance(message, onnx.TensorProto) and any(entry.key == CHANGE for entry in message.external_data)
+
+
+def _mark(tensor: onnx.TensorProto) -> str:
+    """The number of the payload that was cut out of a tensor, "" where none was."""
+    return next((f"{KEY} {entry.value}" for entry in tensor.external_data if entry.key == KEY), "")

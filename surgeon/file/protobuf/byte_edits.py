@@ -1,0 +1,143 @@
+"""Byte-range edits to a source: what is cut, what is put in, and the lengths that enclose them.
+
+An edited source is a list of *pieces*: spans of the source that are copied as they lie, spans of other files, and new
+bytes.  Only the lengths of messages that grow or shrink are encoded anew.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from surgeon.errors import ModelFileError, RewriteError
+from surgeon.file.protobuf.wire_format import MAX_SIZE, Buffer, MessageSpan, write_varint
+from surgeon.file.tensors.casting import Recast
+
+
+@dataclass(frozen=True)
+class FileSpan:
+    """Bytes `[start, start + size)` of another file.
+
+    change: what they turn into another dtype by on their way; `size` is that of what is made then.
+    """
+
+    path: Path
+    start: int
+    size: int
+    change: Recast | None = None
+
+
+Span = tuple[int, int]
+Piece = Span | bytes | FileSpan
+
+_INSERT_LAST = 1  # sorts a cut behind every insert at the same place, whose order is minus the depth
+
+
+class Edits:
+    """A growing list of edits to one source of `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._edits: list[tuple[int, int, int, int, bytes | FileSpan]] = []  # start, order, number, end, new
+        self._growth: defaultdict[MessageSpan, int] = defaultdict(int)
+
+    def __len__(self) -> int:
+        return len(self._edits)
+
+    def copy(self) -> "Edits":
+        """The same edits, to which others can be added."""
+        made = Edits(self._size)
+        made._edits, made._growth = self._edits.copy(), self._growth.copy()
+        return made
+
+    @property
+    def result_size(self) -> int:
+        """Bytes of the edited source."""
+        return self._lengths()[1]
+
+    def cut(self, frame: MessageSpan, start: int, end: int, new: bytes = b"") -> None:
+        """Replace the span `[start, end)` inside `frame` with `new`."""
+        self._edits.append((start, _INSERT_LAST, len(self._edits), end, new))
+        self._growth[frame] += len(new) - (end - start)
+
+    def insert(self, frame: MessageSpan, at: int, new: bytes | FileSpan) -> None:
+        """Put `new` in front of position `at` of `frame`; what is put at one place keeps the order of the calls."""
+        self._edits.append((at, -frame.depth, len(self._edits), at, new))
+        self._growth[frame] += len(new) if isinstance(new, bytes) else new.size
+
+    def pieces(self) -> list[Piece]:
+        """The edited source from front to end.
+
+        Raises RewriteError when two edits meet: a record cut twice, or edited inside and cut as a whole.
+        Raises ModelFileError when the result would reach 2 GiB.
+        """
+        lengths, size = self._lengths()
+        if size > MAX_SIZE:
+            raise ModelFileError(
+                f"The model would take {size:,} bytes, more than protobuf's 2 GiB: keep weights in external data."
+            )
+        pieces: list[Piece] = []
+        add = pieces.append
+        done = 0
+        for start, _, _, end, new in sorted([*self._edits, *lengths]):
+            if start < done:
+                raise _conflict(start)
+            if start > done:
+                add((done, start))
+            if new:
+                add(new)
+            done = end
+        if done < self._size:
+            add((done, self._size))
+        return pieces
+
+    def _lengths(self) -> tuple[list[tuple[int, int, int, int, bytes]], int]:
+        """The edits of the enclosing lengths, and the size of the whole after all edits."""
+        growth = dict(self._growth)
+        frames = set(growth)
+        for frame in self._growth:
+            while frame.parent is not None and frame.parent not in frames:
+                frame = frame.parent
+                frames.add(frame)
+        out: list[tuple[int, int, int, int, bytes]] = []
+        total = self._size
+        for frame in sorted(frames, key=lambda f: f.start, reverse=True):  # a frame lies behind its parent's start
+            delta = growth.get(frame, 0)
+            if frame.parent is None:
+                total += delta
+            elif delta:
+                if frame.end - frame.start + delta < 0:
+                    raise _conflict(frame.start)
+                new = write_varint(frame.end - frame.start + delta)
+                out.append((frame.length_at, _INSERT_LAST, 0, frame.start, new))
+                gain = delta + len(new) - (frame.start - frame.length_at)
+                growth[frame.parent] = growth.get(frame.parent, 0) + gain
+        return out, total
+
+
+def _conflict(position: int) -> RewriteError:
+    return RewriteError(f"Two edits meet at byte {position}: a record was edited twice, or inside one that goes.")
+
+
+def join(data: Buffer, pieces: Iterable[Piece]) -> bytes:
+    """The bytes that the pieces stand for, those of other files read."""
+    out: list[bytes] = []
+    for piece in pieces:
+        if isinstance(piece, tuple):
+            out.append(data[piece[0] : piece[1]])
+        else:
+            out.append(piece if isinstance(piece, bytes) else read_span(piece))
+    return b"".join(out)
+
+
+def read_span(span: FileSpan, size: int | None = None) -> bytes:
+    """The bytes of a span, or the first `size` of them.  Raises ModelFileError where the file is no longer whole."""
+    wanted = span.size if size is None else size
+    if span.change is not None:
+        wanted = span.change.source_size(wanted)
+    with open(span.path, "rb") as file:
+        file.seek(span.start)
+        data = file.read(wanted)
+    if len(data) < wanted:
+        raise ModelFileError(f"{span.path} became shorter while it was read: run it again.")
+    return data if span.change is None else span.change.data(data)

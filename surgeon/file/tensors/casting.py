@@ -1,0 +1,167 @@
+"""Tensor data that turn into another dtype on their way from file to file, block by block."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+
+from surgeon.file.io.file_copy import read_in_order, read_into, write_at
+from surgeon.file.tensors.decoding import Array, dtype_of
+
+CHANGE = "surgeon.change"
+"""The key of the entry in a tensor's `external_data` that says by which of a model's recasts its data change."""
+Caster = Callable[[Array, Array], bool]
+"""What puts an array into another of its shape and another dtype; False where it has not."""
+_BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is written
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a recast has seen of a tensor: its least and largest element that is a number, and whether all were read.
+
+    An element that is not finite counts in neither.
+    """
+
+    least: float = 0.0
+    most: float = 0.0
+    count: int = 0
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude."""
+        return max(abs(self.least), abs(self.most))
+
+    def add(self, array: Array) -> None:
+        """Take in a block."""
+        if array.size:
+            least, most = float(array.min()), float(array.max())
+            if not (np.isfinite(least) and np.isfinite(most)):
+                finite = array[np.isfinite(array)]
+                least, most = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+            self.least, self.most = min(self.least, least), max(self.most, most)
+            self.count += array.size
+
+    def add_made(self, array: Array, made: Array) -> None:
+        """Take in a block by what was made of it, where that tells.
+
+        The bits of floats of one sign are in the order of their magnitudes, and integers are compared at a fraction of
+        the cost.  Where something is infinite or NaN, or no number has all its digits, the array is asked.
+        """
+        usual = _USUAL.get(made.dtype.name)
+        if usual is None or not made.size:
+            self.add(array)
+            return
+        positive, any_sign = int(made.view(np.int16).max()), int(made.view(np.uint16).max())
+        most = max(positive, any_sign & 0x7FFF if any_sign & 0x8000 else 0)
+        if not usual[0] <= most < usual[1]:
+            self.add(array)
+            return
+        self.most = max(self.most, float(np.array(most, np.int16).view(made.dtype)))
+        self.count += array.size
+
+
+_USUAL = {"float16": (0x0400, 0x7C00), "bfloat16": (0x0080, 0x7F80)}
+"""The bits of the least number with all its digits, and of infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recast:
+    """From one dtype to another.
+
+    name: of the tensor.  saturate: what is finite and too large becomes the largest that there is, not infinity.
+    seen: of what was converted.  by: what does it, where it can, for what does not saturate; else numpy does.
+    """
+
+    name: str
+    old: int
+    new: int
+    saturate: bool = False
+    seen: Seen = field(default_factory=Seen, compare=False)
+    by: Caster | None = field(default=None, compare=False)
+
+    def source_size(self, size: int) -> int:
+        """How many bytes make so many."""
+        return size // dtype_of(self.new).itemsize * dtype_of(self.old).itemsize
+
+    def array(self, array: Array) -> Array:
+        """The elements in the new dtype."""
+        made = np.empty(array.shape, dtype_of(self.new))
+        self._convert(array, made, self.seen)
+        return made
+
+    def _convert(self, array: Array, made: Array, seen: Seen) -> None:
+        """Put the elements into an array of the new dtype."""
+        if self.saturate or self.by is None or not self.by(array, made):
+            made[...] = recast(array, self.new, self.saturate)
+        if self.saturate:
+            seen.add(array)
+        else:
+            seen.add_made(array, made)
+
+    def data(self, data: Any) -> bytes:
+        """Raw bytes of the old dtype as those of the new."""
+        return self.array(np.frombuffer(data, dtype_of(self.old))).tobytes()
+
+    def stream(self, source: int, start: int, size: int, target: int, at: int) -> None:
+        """Convert what lies in a file from `start` on into `size` bytes of another, from `at` on.
+
+        EOFError where the file is shorter.  All in the same memory, as new pages for each block take longer than its
+        cast; and in order by one thread: of two each waits for the other's reads and writes, which is most of it.
+        """
+        old, new = dtype_of(self.old), dtype_of(self.new)
+        count = size // new.itemsize
+        read_in_order(source, start, count * old.itemsize)
+        read, made = np.empty(min(_BLOCK, count), old), np.empty(min(_BLOCK, count), new)
+        given, handed_on = _bytes_of(read), _bytes_of(made)
+        for first in range(0, count, _BLOCK):
+            if count - first < len(read):
+                read, made = read[: count - first], made[: count - first]
+                given, handed_on = _bytes_of(read), _bytes_of(made)
+            read_into(source, start + first * old.itemsize, given)
+            self._convert(read, made, self.seen)
+            write_at(target, handed_on, at + first * new.itemsize)
+
+
+def _bytes_of(array: Array) -> memoryview:
+    """An array's own bytes."""
+    return array.view(np.uint8).data
+
+
+def seen_of(array: Array) -> Seen:
+    """What there is to be seen of an array, in blocks: it may be a view of a file."""
+    seen, flat = Seen(), array.reshape(-1)
+    for at in range(0, flat.size, _BLOCK):
+        seen.add(flat[at : at + _BLOCK])
+    return seen
+
+
+def recast(array: Array, new: int, saturate: bool = False) -> Array:
+    """An array in another dtype, by its `TensorProto.DataType`; what is too large becomes infinite, or saturates."""
+    dtype = dtype_of(new)
+    if saturate or (dtype.kind == "i" and array.dtype.kind == "i"):  # integers that are too large have no infinity
+        bounded = np.clip(array, *limits(new))
+        array = np.where(np.isinf(array), array, bounded) if array.dtype.kind not in "iub" else bounded
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype)
+
+
+def limits(dtype: int) -> tuple[float, float]:
+    """The least and the largest number of a dtype that is finite."""
+    if dtype in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
+        info = np.iinfo(dtype_of(dtype))
+        return int(info.min), int(info.max)
+    import ml_dtypes
+
+    found = ml_dtypes.finfo(dtype_of(dtype))
+    return float(found.min), float(found.max)
+
+
+def smallest(dtype: int) -> float:
+    """The least positive number of a dtype that has all its digits; of integers 1."""
+    if dtype in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
+        return 1.0
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype_of(dtype)).smallest_normal)

@@ -1,1 +1,0 @@
-"""A recipe over many models: found in folders and stores, each in a process of its own, and what came of it."""

@@ -1,0 +1,20 @@
+"""A model as a graph: scopes, nodes, producers and consumers, constants, and the one place that changes them.
+
+It knows neither patterns nor runtimes, so it must not import `shapes` or anything above.  Start with `index.py` and
+`scope.py`; `mutations.py` alone changes them, and `index_patch.py` writes the changes as bytes.
+"""
+
+__all__ = [
+    "constants",
+    "divisors",
+    "equivalence",
+    "fresh_names",
+    "function_table",
+    "index",
+    "index_patch",
+    "mutations",
+    "original_model",
+    "scope",
+    "verifier",
+    "verify_rewrite",
+]

@@ -1,0 +1,397 @@
+"""Constants by value: initializers, Constant nodes and small subgraphs of them that fold."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper
+
+from surgeon.file.model import Model
+from surgeon.file.tensors.decoding import Array, decode
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import COPYING
+
+FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
+FOLD_DEPTH = 16
+SPREAD_LIMIT = 1 << 24  # elements of a weight that one number is spread over
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A constant.  eps: the relative precision of the coarsest float type on the way to it (0 for integers)."""
+
+    array: Array
+    eps: float
+
+    @property
+    def scalar(self) -> float | None:
+        """The one element as a number, or None when there are several or it is no number."""
+        if self.array.size != 1 or self.array.dtype.kind in "OSU":
+            return None
+        item = self.array.reshape(-1)[0]
+        return float(item) if not isinstance(item, (complex, np.complexfloating)) else None
+
+    @property
+    def content(self) -> tuple[np.dtype[Any], tuple[int, ...], bytes]:
+        """What equal constants have in common: dtype, shape and every bit."""
+        array = self.array
+        text = array.dtype.kind in "OSU"
+        return array.dtype, array.shape, repr(array.tolist()).encode() if text else array.tobytes()
+
+
+class Constants:
+    """Answers whether a tensor is a constant, and which; remembers what it found."""
+
+    def __init__(self, model: Model, ir_version: int) -> None:
+        self._model, self._ir_version = model, ir_version
+        self._cut_off: set[tuple[int, str]] = set()  # within one question: what lies too deep below it
+        self._is_cut_off = False
+        self._found: dict[int, dict[str, Value | None]] = {}
+        self._scalars: defaultdict[int, dict[str, tuple[float, float, int, bool] | None]] = defaultdict(dict)
+
+    def get(self, scope: Scope, name: str) -> Value | None:
+        """The value of a constant of at most FOLD_LIMIT elements, else None.  Larger weights are not read."""
+        return self._get(scope, name, 0)
+
+    def scalar(self, scope: Scope, name: str) -> tuple[float, float, int, bool] | None:
+        """(value, eps, rank, is float) of a constant of one element, else None.  The matcher asks this most often."""
+        known = self._scalars[id(scope)]
+        if name not in known:
+            known[name] = _as_scalar(self.get(scope, name)) if _may_be_one(scope, name) else None
+        return known[name]
+
+    def scalars_of(self, scope: Scope) -> dict[str, tuple[float, float, int, bool] | None]:
+        """What `scalar` has found so far in a scope."""
+        return self._scalars[id(scope)]
+
+    def is_constant(self, scope: Scope, name: str) -> bool:
+        """Whether the tensor's value is fixed, of whatever size; reads no weights."""
+        home = scope.home(name)
+        if home is None:
+            return False
+        if self._stored(home, name) is not None:
+            return True
+        node = home.producers.get(name)
+        if node is None:
+            return False
+        if node.op == "Constant":
+            return not any(item.ref_attr_name for item in node.proto.attribute)
+        if node.op in COPYING:
+            return self.is_constant(home, node.inputs[0])
+        return node.op in FOLDS and (self.get(scope, name) is not None or self._spread(home, node) is not None)
+
+    def array(self, scope: Scope, name: str) -> Array | None:
+        """The value of a constant of any size (read from the file now), or None."""
+        found = self.get(scope, name)
+        if found is not None:
+            return found.array
+        home = scope.home(name)
+        if home is None:
+            return None
+        stored = self._stored(home, name)
+        if isinstance(stored, onnx.TensorProto):
+            return self._model.value(stored)
+        if stored is not None:
+            return self._model.sparse_value(stored)
+        node = home.producers.get(name)
+        if node is not None and node.op == "Constant":
+            return self._of_node(node, limit=None)
+        if node is not None and node.op in COPYING:
+            return self.array(home, node.inputs[0])
+        spread = self._spread(home, node) if node is not None else None
+        return None if spread is None or node is None else np.full(spread, _number_of(node))
+
+    def shape(self, scope: Scope, name: str) -> tuple[int, ...] | None:
+        """The shape of a stored constant without reading it."""
+        home = scope.home(name)
+        stored = self._stored(home, name) if home is not None else None
+        if stored is not None:
+            return tuple(int(dim) for dim in stored.dims)
+        found = self.get(scope, name)
+        if found is not None:
+            return tuple(found.array.shape)
+        node = home.producers.get(name) if home is not None else None
+        if home is None or node is None:
+            return None
+        if node.op in COPYING:
+            return self.shape(home, node.inputs[0])
+        return _written(node) if node.op == "Constant" else self._spread(home, node)
+
+    def _spread(self, home: Scope, node: Node) -> tuple[int, ...] | None:
+        """The shape of a weight that is one number, as models write that are to be small; None for what is none."""
+        if node.op != "ConstantOfShape" or _number_of(node) is None:
+            return None
+        found = self.get(home, node.inputs[0])
+        shape = tuple(int(size) for size in found.array.reshape(-1)) if found is not None else (-1,)
+        return shape if min(shape, default=0) >= 0 and prod(shape) <= SPREAD_LIMIT else None
+
+    def forget(self) -> None:
+        """Drop what is remembered: a rewrite has made a tensor constant."""
+        for found in self._found.values():
+            found.clear()
+        for scalars in self._scalars.values():
+            scalars.clear()  # in place: attempts hold on to them
+
+    def _stored(self, home: Scope, name: str) -> onnx.TensorProto | onnx.SparseTensorProto | None:
+        """The initializer of this name, unless a caller of the model may override it."""
+        if name in home.inputs and (self._ir_version >= 4 or home.parent is not None):
+            return None
+        return home.initializers.get(name) or home.sparse.get(name)
+
+    def _get(self, scope: Scope, name: str, depth: int) -> Value | None:
+        known = self._found.setdefault(id(scope), {})
+        if name in known:
+            return known[name]
+        if not depth:
+            self._cut_off.clear()
+        elif (id(scope), name) in self._cut_off:
+            return None
+        was_cut_off, self._is_cut_off = self._is_cut_off, False
+        value = self._find(scope, name, depth)
+        if depth and value is None and self._is_cut_off:
+            self._cut_off.add((id(scope), name))  # asked for itself it may fold
+        else:
+            known[name] = value
+        self._is_cut_off = self._is_cut_off or was_cut_off
+        return value
+
+    def _find(self, scope: Scope, name: str, depth: int) -> Value | None:
+        home = scope.home(name)
+        if home is None:
+            return None
+        stored = self._stored(home, name)
+        if stored is not None:
+            if prod(stored.dims) > FOLD_LIMIT:
+                return None
+            model = self._model
+            array = model.value(stored) if isinstance(stored, onnx.TensorProto) else model.sparse_value(stored)
+            return Value(array, _precision(array))
+        node = home.producers.get(name)
+        if node is None or name in home.inputs:
+            return None
+        if node.op == "Constant":
+            array_or_none = self._of_node(node, limit=FOLD_LIMIT)
+            return None if array_or_none is None else Value(array_or_none, _precision(array_or_none))
+        return self._fold(home, node, depth)
+
+    def _of_node(self, node: Node, limit: int | None) -> Array | None:
+        """The value of a Constant node (ONNX spec, Constant-13: exactly one attribute)."""
+        if len(node.proto.attribute) != 1 or node.proto.attribute[0].ref_attr_name:
+            return None
+        item = node.proto.attribute[0]
+        # By type too: torch's exporter writes a Python string as `value` as well, against the specification.
+        if item.type in (AttributeProto.TENSOR, AttributeProto.SPARSE_TENSOR):
+            tensor: Any = item.t if item.name == "value" else item.sparse_tensor
+            if limit is not None and prod(tensor.dims) > limit:
+                return None
+            read: Any = self._model.value if item.name == "value" else self._model.sparse_value
+            return np.asarray(read(tensor))
+        if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+            return np.asarray(helper.get_attribute_value(item), np.float32)
+        if item.type in (AttributeProto.INT, AttributeProto.INTS):
+            return np.asarray(helper.get_attribute_value(item), np.int64)
+        return np.asarray(helper.get_attribute_value(item), object)
+
+    def _fold(self, scope: Scope, node: Node, depth: int) -> Value | None:
+        compute = FOLDS.get(node.op)
+        self._is_cut_off = self._is_cut_off or depth >= FOLD_DEPTH
+        if compute is None or depth >= FOLD_DEPTH or not node.inputs or not node.inputs[0]:
+            return None
+        values = []
+        for name in node.inputs:
+            value = self._get(scope, name, depth + 1) if name else None
+            if name and value is None:
+                return None
+            values.append(value)
+        arrays = [None if value is None else value.array for value in values]
+        try:
+            with np.errstate(all="ignore"):
+                array = compute(node, arrays)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None  # what cannot be computed (shapes that do not fit, 2 ** -1 in integers) is no constant
+        if array is None or array.size > FOLD_LIMIT:
+            return None
+        return Value(array, max([_precision(array), *(value.eps for value in values if value is not None)]))
+
+
+def _may_be_one(scope: Scope, name: str) -> bool:
+    """A quick look at whether a tensor may be a constant of one element, that reads no weight."""
+    inner = name
+    for _ in range(FOLD_DEPTH):
+        node = scope.producers.get(inner)
+        if node is None or node.op == "Constant" or not node.inputs:
+            break
+        if node.op not in FOLDS:
+            return False
+        inner = node.inputs[0]
+    stored = scope.initializers.get(name)
+    return stored is None or prod(stored.dims) == 1
+
+
+def _written(node: Node) -> tuple[int, ...] | None:
+    """The shape of the tensor that a Constant node holds."""
+    for item in node.proto.attribute:
+        if item.type == AttributeProto.TENSOR and not item.ref_attr_name:
+            return tuple(int(dim) for dim in item.t.dims)
+    return None
+
+
+def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:
+    number = value.scalar if value is not None else None
+    if value is None or number is None:
+        return None
+    return number, value.eps, value.array.ndim, _is_float(value.array.dtype)
+
+
+@cache
+def _eps(dtype: np.dtype[Any]) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps) if _is_float(dtype) else 0.0
+
+
+def _precision(array: Array) -> float:
+    """The relative precision of a constant: that of its dtype, or less below the dtype's normal numbers."""
+    eps = _eps(array.dtype)
+    if not eps or array.size != 1:
+        return eps
+    import ml_dtypes
+
+    limits, number = ml_dtypes.finfo(array.dtype), abs(float(array.reshape(-1)[0]))
+    if not 0 < number < float(limits.smallest_normal):
+        return eps
+    return max(eps, float(limits.smallest_subnormal) / number)
+
+
+@cache
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype holds floats; the kinds of those of ml_dtypes do not tell."""
+    return dtype.name.startswith(("float", "bfloat"))
+
+
+def _same_type(function: Callable[..., Any]) -> Callable[[Node, list[Any]], Array | None]:
+    def compute(_: Node, arrays: list[Any]) -> Array | None:
+        if arrays[0].dtype.kind in "OSU":
+            return None
+        return np.asarray(function(*arrays)).astype(arrays[0].dtype)
+
+    return compute
+
+
+def _div(_: Node, arrays: list[Any]) -> Array | None:
+    """ONNX Div: integers are truncated towards zero."""
+    a, b = arrays
+    if a.dtype.kind not in "iu":
+        return np.asarray(a / b).astype(a.dtype)
+    return np.asarray((a - np.fmod(a, b)) // b) if np.all(b != 0) else None
+
+
+def _cast(node: Node, arrays: list[Any]) -> Array | None:
+    item = node.attribute("to")
+    if item is None or item.ref_attr_name or arrays[0].dtype.kind in "OSUc":
+        return None
+    if item.i not in castable_types():
+        return None
+    return np.asarray(arrays[0].astype(helper.tensor_dtype_to_np_dtype(item.i)))
+
+
+def castable_types() -> frozenset[int]:
+    """TensorProto types that numpy (with ml_dtypes) can hold and cast between."""
+    names = "FLOAT DOUBLE FLOAT16 BFLOAT16 BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
+    return frozenset(map(onnx.TensorProto.DataType.Value, names.split()))
+
+
+def _axes(node: Node, arrays: list[Any], position: int) -> list[int] | None:
+    if len(arrays) > position and arrays[position] is not None:
+        return [int(axis) for axis in arrays[position].reshape(-1)]
+    item = node.attribute("axes")
+    return [int(axis) for axis in item.ints] if item is not None and not item.ref_attr_name else None
+
+
+def _unsqueeze(node: Node, arrays: list[Any]) -> Array | None:
+    axes = _axes(node, arrays, 1)
+    return None if axes is None else np.expand_dims(arrays[0], tuple(axes))
+
+
+def _squeeze(node: Node, arrays: list[Any]) -> Array:
+    axes = _axes(node, arrays, 1)
+    return np.asarray(np.squeeze(arrays[0], None if axes is None else tuple(axes)))
+
+
+def _reshape(_: Node, arrays: list[Any]) -> Array | None:
+    if len(arrays) < 2 or arrays[1] is None or np.any(arrays[1] == 0):
+        return None
+    return np.asarray(arrays[0].reshape([int(dim) for dim in arrays[1]]))
+
+
+def _shape(node: Node, arrays: list[Any]) -> Array | None:
+    if len(node.proto.attribute):
+        return None
+    return np.asarray(arrays[0].shape, np.int64)
+
+
+def _transpose(node: Node, arrays: list[Any]) -> Array | None:
+    item = node.attribute("perm")
+    if item is None:
+        return np.asarray(arrays[0].T)
+    return None if item.ref_attr_name else np.asarray(np.transpose(arrays[0], list(item.ints)))
+
+
+def _concat(node: Node, arrays: list[Any]) -> Array | None:
+    item = node.attribute("axis")
+    if item is None or item.ref_attr_name or any(array is None for array in arrays):
+        return None
+    return np.concatenate(arrays, item.i)
+
+
+def _slice(node: Node, arrays: list[Any]) -> Array | None:
+    """Slice-10 and later, whose bounds are inputs; numpy clamps them as ONNX does."""
+    if len(arrays) < 3 or arrays[1] is None or arrays[2] is None:
+        return None
+    starts, ends, axes, steps = (
+        None if len(arrays) <= place or arrays[place] is None else [int(item) for item in arrays[place].reshape(-1)]
+        for place in (1, 2, 3, 4)
+    )
+    found = [slice(None)] * arrays[0].ndim
+    for place, (start, end) in enumerate(zip(starts or (), ends or (), strict=True)):
+        found[axes[place] if axes else place] = slice(start, end, steps[place] if steps else 1)
+    return np.asarray(arrays[0][tuple(found)])
+
+
+def _constant_of_shape(node: Node, arrays: list[Any]) -> Array | None:
+    number = _number_of(node)
+    if number is None or prod(arrays[0].tolist()) > FOLD_LIMIT:
+        return None
+    return np.full(arrays[0].tolist(), number)
+
+
+def _number_of(node: Node) -> Array | None:
+    """The number that a ConstantOfShape spreads, of shape []."""
+    item = node.attribute("value")
+    if item is not None and item.ref_attr_name:
+        return None
+    return np.zeros((), np.float32) if item is None else np.asarray(decode(item.t)).reshape(())
+
+
+_ONE = {"Sqrt": np.sqrt, "Neg": np.negative, "Reciprocal": np.reciprocal, "Exp": np.exp, "Log": np.log, "Abs": np.abs}
+_TWO = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Pow": np.power}
+FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
+    **{op: _same_type(function) for op, function in (*_ONE.items(), *_TWO.items())},
+    "Identity": lambda _, arrays: np.asarray(arrays[0]),
+    "Cast": _cast,
+    "Div": _div,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Reshape": _reshape,
+    "Shape": _shape,
+    "Transpose": _transpose,
+    "Concat": _concat,
+    "Slice": _slice,
+    "ConstantOfShape": _constant_of_shape,
+}
+CONSTANT_OPS = frozenset({"Constant", *FOLDS})

@@ -1,0 +1,41 @@
+"""Names for what edits make: of no node or tensor of any scope, there or gone."""
+
+from surgeon.ir.index import Index
+
+
+class FreeNames:
+    """Gives names that are free in all scopes of an index: of one that went, value_info may still speak."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._taken: set[str] | None = None
+        self._given: set[str] = set()
+        self._counters: dict[str, int] = {}
+
+    def fresh(self, stem: str) -> str:
+        """The stem, with a number behind it where it is taken."""
+        if self._taken is None:
+            self._taken = self._beside_main()
+        taken, given, main = self._taken, self._given, self._index.main
+        name = stem
+        while name in given or name in taken or name in main.consumers or name in main.unmade or main.defines(name):
+            self._counters[stem] = self._counters.get(stem, 0) + 1
+            name = f"{stem}_{self._counters[stem]}"
+        given.add(name)
+        return name
+
+    def forget(self) -> None:
+        """Let go of the names of the file, which take memory and are read again when one is asked for."""
+        self._taken = None
+        for scope in self._index.scopes:
+            scope.forget_names()
+
+    def _beside_main(self) -> set[str]:
+        """All names of the file but those of the main graph's tensors, which its own tables tell."""
+        names: set[str] = set()
+        for scope in self._index.scopes:
+            names.update(scope.names)
+            if scope is not self._index.main:
+                made_here = scope.producers, scope.inputs, scope.initializers, scope.sparse
+                names.update(*made_here, scope.consumers, scope.unmade)
+        return names

@@ -1,0 +1,107 @@
+"""The local functions of a model: those of its file, those that a rewrite adds, and those that it leaves uncalled."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from onnx import FunctionProto
+
+from surgeon.errors import GraphError
+from surgeon.file.model import Model
+from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ops.traversal import Key, all_nodes, called_by, key_of
+from surgeon.printed_commands import command
+
+FIRST_IR, FIRST_IR_WITH_DEFAULTS = 8, 9
+"""The versions of the IR from which models have local functions, and these have defaults of attributes (onnx.proto)."""
+
+
+class LocalFunctions:
+    """The functions that nodes of a model may call.  added: those that rules have added, by key."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._places = {key_of(function): place for place, function in enumerate(model.skeleton.functions)}
+        self._read: dict[Key, FunctionProto] = {}
+        self.added: dict[Key, FunctionProto] = {}
+
+    def __iter__(self) -> Iterator[Key]:
+        yield from self._places
+        yield from self.added
+
+    def is_in_source(self, key: Key) -> bool:
+        """Whether the file has it."""
+        return key in self._places
+
+    def is_called(self, op: str) -> bool:
+        """Whether some function goes by the name that nodes of an op call."""
+        return any(qualified(*key[:2]) == op for key in self)
+
+    def get(self, key: Key) -> FunctionProto | None:
+        """The function with all its data, None where there is none."""
+        if key in self.added:
+            return self.added[key]
+        if key in self._places and key not in self._read:
+            proto = self._model.skeleton.functions[self._places[key]]
+            self._read[key] = FunctionProto.FromString(self._model.full(proto))
+        return self._read.get(key)
+
+    def require_free(self, function: FunctionProto) -> None:
+        """Raise GraphError where the model has another function under this name."""
+        there = self.get(key_of(function))
+        if there is not None and _content(there) != _content(function):
+            name = qualified(function.domain, function.name)
+            raise GraphError(
+                f"The model has another local function {name} already; give yours another name, or inline the one "
+                f"that is there: {command('rewrite', 'IN', 'OUT', '--inline', name)}"
+            )
+
+    def add(self, function: FunctionProto) -> None:
+        """Let the model have a function; one that is there already stays as it is.  Raises as `require_free`."""
+        self.require_free(function)
+        if not self.is_in_source(key_of(function)):
+            self.added.setdefault(key_of(function), function)
+
+
+def calls(scopes: Iterable[Scope], keys: Iterable[Key]) -> "Counter[Key]":
+    """How often each of these functions is called by the live nodes of scopes that are still there."""
+    wanted = {key: qualified(*key[:2]) for key in keys}
+    ops = set(wanted.values())
+    found: Counter[Key] = Counter()
+    for scope in scopes:
+        if scope.is_gone:
+            continue
+        for op in ops.intersection(scope.by_op):
+            found.update(called_by(node.proto) for node in scope.by_op[op] if node.alive)
+        for node in scope.new_nodes():  # whose bodies are no scopes
+            if node.alive:
+                found.update(called_by(inner) for inner in list(all_nodes([node.proto]))[1:])
+    return Counter({key: count for key, count in found.items() if key in wanted})
+
+
+def strays_of(scopes: Iterable[Scope], local: LocalFunctions) -> dict[Key, Node]:
+    """For each function that a rewrite adds, a node of the file of its name: it would become a call unasked."""
+    ops = {qualified(*key[:2]) for key in local.added}
+    found: dict[Key, Node] = {}
+    for scope in scopes:
+        for op in ops.intersection(scope.by_op) if not scope.is_gone else ():
+            for node in scope.by_op[op]:
+                if node.alive and node.original and called_by(node.proto) in local.added:
+                    found.setdefault(called_by(node.proto), node)
+    return found
+
+
+def _content(function: FunctionProto) -> bytes:
+    """A function but for its doc strings, the names of its nodes and their metadata."""
+    copy = FunctionProto()
+    copy.CopyFrom(function)
+    for field in ("doc_string", "value_info", "metadata_props"):
+        copy.ClearField(field)
+    for node in copy.node:
+        for field in ("name", "doc_string", "metadata_props"):
+            node.ClearField(field)
+    imports = sorted((item.domain, item.version) for item in copy.opset_import)
+    del copy.opset_import[:]
+    for domain, version in imports:
+        copy.opset_import.add(domain=domain, version=version)
+    data: bytes = copy.SerializeToString(deterministic=True)
+    return data

@@ -1,0 +1,324 @@
+"""Who makes and who uses each tensor, in all scopes of a model.
+
+The index is the working copy of a rewrite: `surgeon.rules.replacing.splicer` edits it, and what it says at the end is
+what gets written.
+
+A file that breaks ONNX's rules is refused before that; what ONNX Runtime loads all the same, such as an import that
+nothing uses, does not count.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import TypeVar
+
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, OperatorSetIdProto
+
+from surgeon.errors import GraphError
+from surgeon.file.model import Model
+from surgeon.ir.constants import Constants
+from surgeon.ir.function_table import LocalFunctions
+from surgeon.ir.scope import Node, Scope, qualified, split_op
+from surgeon.ops.schemas import schema
+from surgeon.ops.schemas.attribute_values import DTYPES
+from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.traits.trait_lookup import RETYPING
+from surgeon.ops.traversal import circle, imports_of, key_of, require_finite_calls
+
+GRAPH_FIELD, FUNCTION_FIELD = 7, 25
+_INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
+T = TypeVar("T")
+MOST_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
+_MEND = "mend the model or export it again."
+
+
+def require_sound(model: ModelProto) -> None:
+    """Raise GraphError for a model whose header, functions or stored tensors contradict themselves."""
+    if not 0 <= model.ir_version <= MOST_VERSION:
+        raise GraphError(f"The model says that its IR version is {model.ir_version}, and there is none such; {_MEND}")
+    _require_imports("The model", model.opset_import)
+    for value in model.graph.output:
+        if not value.name:
+            raise GraphError(f"An output of the graph has no name; {_MEND}")
+    for tensor in model.graph.initializer:
+        if tensor.data_type not in DTYPES:
+            raise GraphError(f"The initializer {tensor.name!r} has dtype {tensor.data_type}, which is none; {_MEND}")
+    _require_each_once("initializer", "the graph", (tensor.name for tensor in model.graph.initializer))
+    if model.functions:
+        _require_functions(model)
+
+
+def require_types(graph: GraphProto, read: Iterable[str]) -> None:
+    """Raise GraphError for an input of the main graph that is read and has no type, which nothing can run."""
+    untyped = {value.name for value in graph.input if value.type.WhichOneof("value") is None}
+    stored = {tensor.name for tensor in graph.initializer} if untyped else set[str]()
+    for name in read if untyped else ():
+        if name in untyped and name not in stored:
+            raise GraphError(f"The input {name!r} of the graph has no type; state its dtype, or export it again.")
+
+
+def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
+    known: dict[str, int] = {}
+    for item in imports:
+        domain, version = plain_domain(item.domain), item.version
+        told = domain or "ai.onnx"
+        if not 0 < version <= MOST_VERSION:
+            raise GraphError(f"{who} imports opset {version} of {told}, and there is none such; {_MEND}")
+        if known.setdefault(domain, version) != version:
+            raise GraphError(f"{who} imports opset {known[domain]} of {told}, and opset {version} too; {_MEND}")
+
+
+def _require_each_once(kind: str, where: str, names: Iterable[str]) -> None:
+    known: set[str] = set()
+    for name in names:
+        if name in known:
+            raise GraphError(f"The {kind} {name!r} is there twice in {where}; {_MEND}")
+        known.add(name)
+
+
+def _require_functions(model: ModelProto) -> None:
+    functions = {key_of(function): function for function in model.functions}
+    labels = [f"{function.domain}::{function.name}" for function in functions.values()]
+    if len(functions) < len(model.functions):
+        keys = [key_of(function) for function in model.functions]
+        domain, name, _ = next(key for key in keys if keys.count(key) > 1)
+        raise GraphError(f"The local function {domain}::{name} is there twice; {_MEND}")
+    for label, function in zip(labels, functions.values(), strict=True):
+        _require_imports(f"The local function {label}", function.opset_import)
+    require_finite_calls(model)
+
+
+class Index:
+    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        proto = model.skeleton
+        self.ir_version = int(proto.ir_version)
+        self.scopes: list[Scope] = []
+        self._notes: dict[type, object] = {}
+        versions = imports_of(proto.opset_import)
+        self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
+        self._fill(self.main)
+        self.local = LocalFunctions(model)
+        self.functions: list[Scope] = []
+        self._called: dict[tuple[str, str], Scope] = {}
+        for position, function in enumerate(proto.functions):
+            label = f"function {function.domain}::{function.name}"
+            address = ((FUNCTION_FIELD, position),)
+            scope = Scope(function, address, imports_of(function.opset_import) or dict(versions), label=label)
+            self.functions.append(scope)
+            self._called[qualified(function.domain, function.name), function.overload] = scope
+            self._fill(scope)
+        _hold_training(self.main, proto)
+        self.constants = Constants(model, self.ir_version)
+
+    def _fill(self, scope: Scope) -> None:
+        self.scopes.append(scope)
+        if scope.parent is not None:
+            scope.parent._bodies.append(scope)
+        proto = scope.proto
+        if isinstance(proto, onnx.FunctionProto):
+            outputs = list(proto.output)
+        else:
+            outputs = [value.name for value in proto.output]
+            for note in proto.quantization_annotation:
+                scope._held[note.tensor_name] = "it has a quantization annotation"
+                for entry in note.quant_parameter_tensor_names:
+                    scope._held[entry.value] = "a quantization annotation uses it"
+        bodies = _add_nodes(scope)
+        where = scope.label or "the graph"
+        for name in outputs:
+            home = scope.home(name) or scope
+            home._held[name] = f"it is an output of {where}"
+        if scope.parent is not None:
+            _record_captures(scope)
+        for node, attribute_index, graph_index, field, graph in bodies:
+            address = (*scope.address, (scope.node_field, node.slot), (5, attribute_index), (field, graph_index))
+            label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
+            self._fill(Scope(graph, address, scope._versions, scope, node, label))
+
+    def noted(self, kind: type[T], make: Callable[[], T]) -> T:
+        """What a floor above keeps of the model, one of a kind; made when it is first asked for."""
+        found = self._notes.get(kind)
+        if not isinstance(found, kind):
+            found = self._notes[kind] = make()
+        return found
+
+    def called(self, node: Node) -> Scope | None:
+        """The local function of the file that a node calls."""
+        return self._called.get((node.op, node.proto.overload)) if self._called else None
+
+    def count_nodes(self) -> int:
+        """The nodes that a file written now would hold, over all scopes."""
+        return sum(scope.count_nodes() for scope in self.scopes if not scope.is_gone)
+
+    def count_constants(self) -> int:
+        """How many of them are Constants, which compute nothing."""
+        return sum(scope.count_constants() for scope in self.scopes if not scope.is_gone)
+
+    def held(self, scope: Scope, name: str) -> str | None:
+        """Why the tensor must stay even if no node reads it, or None."""
+        home = scope.home(name)
+        return home.held.get(name) if home is not None else None
+
+    def used(self, node: Node) -> list[bool]:
+        """For each output of a node whether somebody reads it, or it must stay."""
+        scope = node.scope
+        return [bool(name) and (scope.is_read(name) or self.held(scope, name) is not None) for name in node.outputs]
+
+    def is_overridable(self, scope: Scope, name: str) -> bool:
+        """Whether an initializer of a scope is an input too, whose value a caller may set (from IR 4 on)."""
+        return name in scope.inputs and (self.ir_version >= 4 or scope.parent is not None)
+
+    def check(self) -> None:
+        """Raise GraphError for what breaks ONNX's own rules: a tensor that nobody makes, a cycle, a name twice."""
+        require_sound(self.model.skeleton)
+        require_types(self.model.skeleton.graph, self.main.consumers)
+        has_kinds = self.model.skeleton.ir_version > 1
+        for scope in self.scopes:
+            if "" not in scope.versions and any("::" not in op for op in scope.by_op):
+                where = scope.label or "The model"
+                raise GraphError(f"{where} uses ops of ai.onnx and imports no version of it; export it again.")
+            for output in scope.proto.output:
+                name = output if isinstance(output, str) else output.name
+                if name and scope.home(name) is None:
+                    where = scope.label or "the graph"
+                    raise GraphError(
+                        f"Nothing makes {name!r}, an output of {where}; mend the model or export it again."
+                    )
+            for name in scope._from_outside:
+                if name and scope.home(name) is None:
+                    node = scope.consumers[name][0]
+                    raise GraphError(
+                        f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
+                        "mend the model or export it again."
+                    )
+            _require_nodes(scope, has_kinds)
+            if scope.is_unsorted:
+                _refuse_cycle(scope)
+
+
+def _require_nodes(scope: Scope, has_kinds: bool) -> None:
+    """Raise GraphError for a node that reads, makes or says what its op cannot; rules count on that much.
+
+    has_kinds: whether attributes say of which kind they are, as they do from IR version 2 on.
+    """
+    for op, nodes in scope.by_op.items():
+        domain, name = split_op(op)
+        known = schema(domain, name, scope.versions.get(domain))
+        if known is None:
+            continue
+        inputs, outputs = known.min_inputs, known.min_outputs
+        for node in nodes if known.attributes else ():
+            for item in node.proto.attribute:
+                wanted = known.attributes.get(item.name)
+                if op == "Constant" and item.type == AttributeProto.STRING:
+                    continue  # as the TorchScript exporter writes a string among the arguments of ATen
+                may_lack = item.ref_attr_name or not has_kinds
+                if wanted is not None and item.type != wanted.type and not (may_lack and not item.type):
+                    kind, other = (AttributeProto.AttributeType.Name(number) for number in (item.type, wanted.type))
+                    raise GraphError(
+                        f"The attribute {item.name} of node {node.label!r} ({op}) is of kind {kind} and has to be "
+                        f"{other}; mend the model or export it again."
+                    )
+                if op in RETYPING and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
+                    raise GraphError(f"Node {node.label!r} casts to dtype {item.i}, which is none; export it again.")
+        reads, makes = (min(map(len, map(of, nodes)), default=0) for of in (_INPUTS, _OUTPUTS))
+        for node in nodes if reads < inputs or makes < outputs else ():
+            if len(node.inputs) < inputs or len(node.outputs) < outputs:
+                has = f"{len(node.inputs)} inputs and {len(node.outputs)} outputs"
+                needs = f"needs {inputs} and {outputs} at least"
+                raise GraphError(
+                    f"Node {node.label!r} ({op}) has {has} and {needs}; mend the model or export it again."
+                )
+
+
+def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]]:
+    """Index the nodes of a scope; returns the bodies that they hold."""
+    producers, consumers, by_op, nodes = scope._producers, scope._consumers, scope._by_op, scope._nodes
+    bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
+    made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
+    # One string per op, whether its nodes may hold bodies, and where to list them.
+    kinds: dict[str, tuple[str, bool, Callable[[Node], None]]] = {}
+    shared: Callable[[str, str], str] = made.get
+    early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
+    for slot, proto in enumerate(scope.proto.node):
+        op, domain = proto.op_type, proto.domain
+        op = qualified(domain, op) if domain else op
+        if op not in kinds:
+            kinds[op] = (op, _may_hold_bodies(op), by_op[op].append)
+        op, may_hold_bodies, list_it = kinds[op]
+        read = proto.input[:]  # a slice is made in one go, where a loop asks protobuf for each name
+        inputs = tuple(map(shared, read, read))
+        outputs = tuple(proto.output[:])
+        node = Node(op, inputs, outputs, scope, slot)
+        nodes.append(node)
+        list_it(node)
+        for name in inputs:
+            if name in consumers:
+                consumers[name].append(node)
+            else:
+                consumers[name] = [node]
+                if name not in producers:
+                    early.append(name)
+        for name in outputs:
+            if name:
+                if name in producers:
+                    _refuse_twice(name, producers[name], node)
+                producers[name] = node
+                made[name] = name
+        if may_hold_bodies and proto.attribute:
+            bodies.extend(_bodies(node, proto))
+    consumers.pop("", None)
+    scope._from_outside = [name for name in early if name not in producers]
+    scope._is_unsorted = len(scope._from_outside) < len(early)
+    return bodies
+
+
+def _may_hold_bodies(op: str) -> bool:
+    """Whether the schema of an op has an attribute for a graph; an unknown op may have any."""
+    known = schema(*split_op(op), None)
+    kinds = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+    return known is None or any(spec.type in kinds for spec in known.attributes.values())
+
+
+def _bodies(node: Node, proto: onnx.NodeProto) -> Iterator[tuple[Node, int, int, int, onnx.GraphProto]]:
+    for position, attribute in enumerate(proto.attribute):
+        if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+            yield node, position, 0, 6, attribute.g
+        for place, graph in enumerate(attribute.graphs):
+            yield node, position, place, 11, graph
+
+
+def _record_captures(scope: Scope) -> None:
+    """Move the uses of outer tensors from a body to the scope that makes them."""
+    for name in [name for name in scope.consumers if not scope.defines(name)]:
+        home = scope.home(name)
+        if home is not None:
+            home._consumers.setdefault(name, []).extend(scope._consumers.pop(name))
+
+
+def _hold_training(scope: Scope, proto: onnx.ModelProto) -> None:
+    for info in proto.training_info:
+        for binding in (*info.initialization_binding, *info.update_binding):
+            for name in (binding.key, binding.value):
+                scope._held[name] = "a training binding uses it"
+        for node in (*info.algorithm.node, *info.initialization.node):
+            for name in node.input:
+                scope._held.setdefault(name, "the training graph uses it")
+
+
+def _refuse_twice(name: str, first: Node, second: Node) -> None:
+    raise GraphError(
+        f"Tensor {name!r} is made twice, by {first.label!r} and by {second.label!r}; "
+        "ONNX wants every name made once, so mend the model or export it again."
+    )
+
+
+def _refuse_cycle(scope: Scope) -> None:
+    """Unsorted is accepted, a cycle is not."""
+    makers = scope.producers
+    around = circle({node: [makers[name] for name in node.inputs if name in makers] for node in scope.nodes})
+    if around:
+        raise GraphError(f"The graph has a cycle through node {around[0].label!r}; mend the model or export it again.")

@@ -1,0 +1,190 @@
+"""What an edit does to a scope: the one place where the tables of an index change once it is made."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from onnx import TensorProto
+
+from surgeon.file.tensors.decoding import Array
+from surgeon.ir.scope import Node, Scope
+
+
+def captures(scope: Scope, node: Node) -> list[str]:
+    """Tensors of this scope and of those around it that the bodies of a node read, once per use."""
+    found: list[str] = []
+    for body in scope.bodies:
+        if body.owner is node:
+            inner = [name for item in body.live_nodes() for name in (*item.inputs, *captures(body, item)) if name]
+            found += [name for name in inner if not body.defines(name)]
+    return found
+
+
+def detach(scope: Scope, nodes: Sequence[Node], outputs: Collection[str], kept: Iterable[Node]) -> list[str]:
+    """Take nodes out of the scope; returns those of the tensors that they read that nobody reads now.
+
+    outputs: the tensors of these nodes that others read.
+    kept: those of the nodes whose tensors are made again, under the same names.
+    """
+    inner = {""}
+    taken: list[str] = []
+    for node in nodes:
+        taken += node.inputs
+        if scope.bodies:
+            taken += captures(scope, node)
+        inner.update(node.outputs)
+    remove(scope, nodes)
+    scope._unmade |= inner
+    inner.difference_update(outputs)
+    read = [name for name in taken if name not in inner]
+    loose = retire(scope, read)
+    for name in {name for node in kept for name in node.outputs}.difference(outputs):
+        _let_readers_go(scope, name)
+    return [name for name in loose if name not in outputs]
+
+
+def remove(scope: Scope, nodes: Iterable[Node]) -> None:
+    """Take nodes out; what they read is not told."""
+    producers, touched = scope._producers, scope._touched
+    for node in nodes:
+        node.alive = False
+        slot = node.slot
+        touched.add(slot)
+        for name in node.outputs:
+            producers.pop(name, None)
+        if slot != node.origin:  # a new node, or one that moved
+            scope._added[slot].remove(node)
+    scope._live = None
+
+
+def _touch(scope: Scope, slot: int) -> None:
+    """Note that what a slot of the source's order lists is not what it was."""
+    scope._touched.add(slot)
+    scope._live = None
+
+
+def sweep(scope: Scope, node: Node) -> list[str]:
+    """Take a node out that nobody needs, and whose tensors no other takes the names of.
+
+    Returns the tensors that it read and that nobody reads now.
+    """
+    remove(scope, (node,))
+    scope._unmade.update(node.outputs)
+    return retire(scope, [item for item in node.inputs if item] + captures(scope, node))
+
+
+def retire(scope: Scope, names: Iterable[str]) -> list[str]:
+    """Count one use of these tensors less; returns those that are left without any."""
+    loose: list[str] = []
+    for name in names:
+        home = scope if name in scope._consumers else scope.home(name)
+        if home is not None:
+            uses = home._retired[name] = home._retired.get(name, 0) + 1
+            if uses >= len(home._consumers.get(name, ())):
+                loose.append(name)
+    return loose
+
+
+def _let_readers_go(scope: Scope, name: str) -> None:
+    """Note that nobody reads a tensor any more."""
+    scope._consumers.pop(name, None)
+    scope._retired.pop(name, None)
+
+
+def move(scope: Scope, node: Node, slot: int) -> None:
+    """Take a node out of its place, to be listed in another slot; its record moves as it lies in the file."""
+    listed = scope._added.get(node.slot, ())
+    if node in listed:
+        scope._added[node.slot].remove(node)
+    _touch(scope, node.slot)
+    node.slot = slot
+
+
+def listed_in(scope: Scope, slot: int) -> Sequence[Node]:
+    """The nodes that were put into a slot of the source's order, behind the node that is its own."""
+    return scope._added.get(slot, ())
+
+
+def put(scope: Scope, slot: int, place: int, nodes: Sequence[Node]) -> None:
+    """List nodes at a place of a slot."""
+    scope._added.setdefault(slot, [])[place:place] = nodes
+    _touch(scope, slot)
+
+
+def attach(scope: Scope, node: Node) -> None:
+    """Enter a node that is listed already: who makes its tensors, and who reads what it reads."""
+    for name in node.outputs:
+        if name:
+            scope._producers[name] = node
+    for name in node.inputs:
+        if name in scope._consumers:
+            scope._consumers[name].append(node)
+            continue
+        home = scope.home(name) if name else None
+        if home is not None:
+            home._consumers.setdefault(name, []).append(node)
+    scope._by_op[node.op].append(node)
+
+
+def redirect(scope: Scope, old: str, new: str) -> list[Node]:
+    """Let every reader of one tensor of a scope read another; returns the readers, each once."""
+    home = scope.home(new) or scope
+    readers = list(dict.fromkeys(scope.readers(old)))
+    _let_readers_go(scope, old)
+    for reader in readers:
+        uses = reader.inputs.count(old)
+        reader.inputs = tuple(new if name == old else name for name in reader.inputs)
+        home._consumers.setdefault(new, []).extend([reader] * uses)
+        if reader.record is None:
+            reader.scope._redirected.add(reader)
+        else:
+            proto = reader.proto
+            proto.input[:] = reader.inputs
+            reader.record = proto.SerializeToString()
+    return readers
+
+
+def liken(scope: Scope, old: str, new: str) -> None:
+    """Note that a tensor, whose readers read another, equals it: both are of the file."""
+    scope._alike[old] = new
+
+
+def fix(scope: Scope, name: str, values: Array) -> None:
+    """Note what a tensor was found to be, whatever the inputs are."""
+    scope._fixed[name] = values
+
+
+def share(scope: Scope, instead: Mapping[str, str]) -> None:
+    """Let readers of initializers read others of the same bytes; no new tensor takes such a name."""
+    for old, new in instead.items():
+        redirect(scope, old, new)
+    scope._shared.update(instead)
+    scope._unmade.update(instead)
+
+
+def hold(scope: Scope, name: str, why: str) -> None:
+    """Let a tensor keep its name, for something outside of the nodes reads it."""
+    home = scope.home(name) or scope
+    home._held.setdefault(name, why)
+
+
+def add_initializer(scope: Scope, tensor: TensorProto) -> None:
+    """Give a scope an initializer of a new name."""
+    scope._new_initializers.append(tensor)
+    scope._initializers[tensor.name] = tensor
+
+
+def drop_initializer(scope: Scope, name: str) -> None:
+    """Take an initializer out, and the input that it is below IR 4."""
+    scope._dropped_initializers.add(name)
+    scope._initializers.pop(name, None)
+    scope._sparse.pop(name, None)
+    scope._inputs.discard(name)
+
+
+def import_domain(scope: Scope, domain: str, version: int) -> None:
+    """Let a scope, and those that share its imports, import a domain that they lack."""
+    scope._versions.setdefault(domain, version)
+
+
+def drop(function: Scope) -> None:
+    """Let go of a function that nobody calls."""
+    function._is_dropped = True

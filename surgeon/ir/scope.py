@@ -1,0 +1,316 @@
+"""Nodes and scopes as the matcher sees them.
+
+A scope is the main graph, the body of an If, Loop or Scan at any depth, or a local function.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from typing import Self
+
+import onnx
+from onnx import AttributeProto
+
+from surgeon.file.model import Address
+from surgeon.file.protobuf.node_encoder import kind_record, node_record
+from surgeon.file.tensors.decoding import Array
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+class Node:
+    """A node as the matcher sees it.
+
+    op: "Erf" in ai.onnx, "com.microsoft::Gelu" elsewhere.  slot: the place in the scope's original node order; a new
+    node has the slot of the node whose place it takes.  origin: the place in the source file, -1 for a new node.
+    record: a new node as it will be written.  Protobuf's own objects are made when asked for: they are large.
+    """
+
+    __slots__ = ("alive", "inputs", "op", "origin", "outputs", "record", "scope", "slot")
+
+    def __init__(
+        self,
+        op: str,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        scope: "Scope",
+        slot: int,
+        record: bytes | None = None,
+    ) -> None:
+        self.op, self.inputs, self.outputs = op, inputs, outputs
+        self.scope, self.slot, self.record = scope, slot, record
+        self.origin = slot if record is None else -1
+        self.alive = True
+
+    @property
+    def proto(self) -> onnx.NodeProto:
+        """The node of the skeleton, or a copy of a new node."""
+        if self.record is not None:
+            made: onnx.NodeProto = onnx.NodeProto.FromString(self.record)
+            return made
+        found: onnx.NodeProto = self.scope.protos[self.origin]
+        return found
+
+    @property
+    def original(self) -> bool:
+        """Whether the node is in the source file."""
+        return self.record is None
+
+    @property
+    def moved(self) -> bool:
+        """Whether the node is from the source file, but stands in another place now."""
+        return self.record is None and self.slot != self.origin
+
+    @property
+    def name(self) -> str:
+        """The node's name in the file; may be empty."""
+        return str(self.proto.name)
+
+    @property
+    def label(self) -> str:
+        """What to call the node when speaking to a person."""
+        return str(self.proto.name) or next((name for name in self.outputs if name), self.op)
+
+    def attribute(self, name: str) -> AttributeProto | None:
+        """The attribute as stored, or None where it is absent."""
+        items: list[AttributeProto] = list(self.proto.attribute)
+        return next((item for item in items if item.name == name), None)
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.label}>"
+
+
+class Scope:
+    """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it.
+
+    Everybody may look things up in it; only `mutations` and `index_patch` change what an index has found.
+    """
+
+    def __init__(
+        self,
+        proto: onnx.GraphProto | onnx.FunctionProto,
+        address: Address,
+        versions: dict[str, int],
+        parent: "Scope | None" = None,
+        owner: Node | None = None,
+        label: str = "",
+    ) -> None:
+        self.proto, self.address = proto, address
+        self.parent, self.owner, self.label = parent, owner, label
+        self.is_function = isinstance(proto, onnx.FunctionProto)
+        self.protos = proto.node
+        self._versions, self._nodes, self._bodies = versions, list[Node](), list[Scope]()
+        self._producers, self._consumers = dict[str, Node](), dict[str, list[Node]]()
+        self._by_op: dict[str, list[Node]] = defaultdict(list)
+        self._held, self._inputs = dict[str, str](), set[str]()
+        self._initializers, self._sparse = dict[str, onnx.TensorProto](), dict[str, onnx.SparseTensorProto]()
+        self._is_unsorted = False
+        self._from_outside: list[str] = []
+        self._gone: dict[str, int] = {}  # by op, how many nodes from the first on are known to be no more
+        # What edits did.
+        self._added: dict[int, list[Node]] = {}
+        self._touched, self._redirected = set[int](), set[Node]()
+        self._live: Sequence[Node] | None = None  # what live_nodes has listed since the last edit
+        self._retired: dict[str, int] = {}
+        self._unmade: set[str] = set()  # tensors that went
+        self._new_initializers: list[onnx.TensorProto] = []
+        self._dropped_initializers: set[str] = set()
+        self._shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
+        self._alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
+        self._fixed: dict[str, Array] = {}  # tensors that were computed, gone since or not
+        self._is_dropped = False
+        if isinstance(proto, onnx.FunctionProto):
+            self._inputs.update(proto.input)
+        else:
+            self._inputs.update([value.name for value in proto.input])
+            self._initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
+            self._sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
+        # The same tables, for everybody to look things up.
+        self.versions: Mapping[str, int] = self._versions
+        self.nodes: Sequence[Node] = self._nodes
+        self.bodies: Sequence[Scope] = self._bodies
+        self.producers: Mapping[str, Node] = self._producers
+        self.consumers: Mapping[str, Sequence[Node]] = self._consumers
+        self.by_op: Mapping[str, Sequence[Node]] = self._by_op
+        self.held: Mapping[str, str] = self._held
+        self.inputs: AbstractSet[str] = self._inputs
+        self.initializers: Mapping[str, onnx.TensorProto] = self._initializers
+        self.sparse: Mapping[str, onnx.SparseTensorProto] = self._sparse
+        self.redirected: AbstractSet[Node] = self._redirected
+        self.unmade: AbstractSet[str] = self._unmade
+        self.alike: Mapping[str, str] = self._alike
+        self.fixed: Mapping[str, Array] = self._fixed
+
+    @classmethod
+    def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:
+        """A scope for the same graph, of whose nodes it knows nothing; what is imported later is so in both."""
+        return cls(scope.proto, scope.address, scope._versions, parent, scope.owner, scope.label)
+
+    @property
+    def is_unsorted(self) -> bool:
+        """Whether a node stands before one that makes what it reads."""
+        return self._is_unsorted
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether this is a function that nobody calls any more."""
+        return self._is_dropped
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the source's nodes, read once a rewrite needs them all."""
+        return [proto.name for proto in self.protos]
+
+    def forget_names(self) -> None:
+        """Let go of what `names` has read."""
+        self.__dict__.pop("names", None)
+
+    @cached_property
+    def stated(self) -> list[str]:
+        """The names of the tensors of which value_info speaks, in its order; read once somebody asks."""
+        return [value.name for value in self.proto.value_info]
+
+    @property
+    def opset(self) -> int | None:
+        """The version of ai.onnx in force here."""
+        return self.versions.get("")
+
+    @property
+    def function(self) -> "Scope | None":
+        """The function this scope lies in, or None."""
+        scope: Scope | None = self
+        while scope is not None and not scope.is_function:
+            scope = scope.parent
+        return scope
+
+    def defines(self, name: str) -> bool:
+        """Whether the tensor is made here: by a node, as an input or as an initializer."""
+        return name in self.producers or name in self.initializers or name in self.inputs or name in self.sparse
+
+    def home(self, name: str) -> "Scope | None":
+        """The innermost scope from here outwards that makes the tensor."""
+        scope: Scope | None = self
+        while scope is not None and not scope.defines(name):
+            scope = scope.parent
+        return scope
+
+    def home_of_read(self, name: str) -> "Scope | None":
+        """As `home`, for a tensor that a node here reads: uses are kept in the scope that makes the tensor."""
+        return self if name in self.consumers else self.home(name)
+
+    def readers(self, name: str) -> Sequence[Node]:
+        """The nodes that read a tensor made here, those of nested bodies included; once per input."""
+        found = self.consumers.get(name)
+        if not found or name not in self._retired:
+            return found or ()
+        return [node for node in found if node.alive]
+
+    def is_read(self, name: str) -> bool:
+        """Whether any node reads a tensor made here, at no cost for a constant that thousands share."""
+        found = self.consumers.get(name)
+        return found is not None and len(found) > self._retired.get(name, 0)
+
+    def is_needed(self, name: str) -> bool:
+        """Whether a tensor made here is read, or something outside of the nodes holds it: an output, say."""
+        return self.is_read(name) or name in self.held
+
+    def needs(self, node: "Node") -> bool:
+        """Whether anything needs what a node of this scope makes."""
+        for name in node.outputs:  # noqa: SIM110 - a generator costs more than what it asks
+            if name and (self.is_read(name) or name in self._held):
+                return True
+        return False
+
+    def unread(self) -> list["Node"]:
+        """The live nodes of which nothing needs what they make, in order; whole tables are compared at once."""
+        producers = self._producers
+        loose = (producers.keys() - self._consumers.keys()) | (producers.keys() & self._retired.keys())
+        suspects = {producers[name] for name in loose if not self.is_needed(name)}
+        found = [node for node in self.live_nodes() if node in suspects or not any(node.outputs)]
+        return [node for node in found if not self.needs(node)]
+
+    @property
+    def node_field(self) -> int:
+        """The number of the field that holds the nodes (onnx.proto: node of GraphProto and of FunctionProto)."""
+        return 7 if self.is_function else 1
+
+    def stored(self, name: str) -> onnx.TensorProto | None:
+        """The initializer of a name in this scope or around it, also one that was dropped; None where there is none."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.all_initializers:
+                return scope.all_initializers[name]
+            scope = scope.parent
+        return None
+
+    @cached_property
+    def all_initializers(self) -> dict[str, onnx.TensorProto]:
+        """The initializers of the source and those that rewrites made, by name; read once all rewrites are done."""
+        proto = self.proto
+        found = [] if isinstance(proto, onnx.FunctionProto) else list(proto.initializer)
+        return {tensor.name: tensor for tensor in (*found, *self._new_initializers)}
+
+    def stand_in(self, name: str) -> Node:
+        """What stands for an initializer where a node is asked for; it is in no file."""
+        record = node_record(name, (), (name,)) + kind_record("Initializer", "", ())
+        return Node("Initializer", (), (name,), self, 0, record)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the node that holds this body, or one further out, has been replaced, or the function dropped."""
+        outer: Scope | None = self
+        while outer is not None:
+            if outer._is_dropped or (outer.owner is not None and not outer.owner.alive):
+                return True
+            outer = outer.parent
+        return False
+
+    def count_nodes(self) -> int:
+        """The number of live nodes."""
+        gone = [slot for slot in self._touched if not self.nodes[slot].alive or self.nodes[slot].moved]
+        return len(self.nodes) - len(gone) + sum(map(len, self._added.values()))
+
+    def count_constants(self) -> int:
+        """How many of them are Constants."""
+        return sum(node.alive for node in self.by_op.get("Constant", ()))
+
+    def has(self, op: str) -> bool:
+        """Whether a file written now would hold a node of an operator."""
+        nodes, gone = self.by_op.get(op, ()), self._gone.get(op, 0)
+        while gone < len(nodes) and not nodes[gone].alive:
+            gone += 1
+        self._gone[op] = gone
+        return gone < len(nodes)
+
+    def has_any(self, ops: Iterable[str]) -> bool:
+        """The same for one operator of several."""
+        return any(map(self.has, ops))
+
+    def live_nodes(self) -> Sequence[Node]:
+        """All nodes that a file written now would hold, in order; edits that follow leave the list as it is."""
+        if self._live is None:
+            self._live = list(self._walked()) if self._touched else self.nodes
+        return self._live
+
+    def _walked(self) -> Iterator[Node]:
+        for slot, node in enumerate(self.nodes):
+            if node.alive and node.slot == slot:
+                yield node
+            if slot in self._touched:
+                yield from self._added.get(slot, ())
+
+    def new_nodes(self) -> Iterator[Node]:
+        """Those that are not of the file, in no order; of the bodies of new nodes, which are no scopes, none."""
+        return (node for nodes in self._added.values() for node in nodes if not node.original)
+
+
+def qualified(domain: str, op: str) -> str:
+    """The one-string key of an op: its bare name in ai.onnx, "domain::Name" elsewhere."""
+    return op if domain in DEFAULT_DOMAINS else f"{domain}::{op}"
+
+
+def split_op(op: str) -> tuple[str, str]:
+    """(domain, name) of a qualified op."""
+    domain, _, name = op.rpartition("::")
+    return domain, name

@@ -1,0 +1,170 @@
+"""What breaks ONNX's own rules in the structure of a model: the one walk over its messages that finds it.
+
+Names made twice or never, nodes out of order or in a circle, domains that are not imported.  It works on the messages
+alone, so that all faults are found where an index could not be made; who tells of them finds the words.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.traits.trait_lookup import WITH_BODIES
+from surgeon.ops.traversal import circle, free_names, graphs_in, imports_of
+
+Kind = Literal[
+    "input twice", "initializer twice", "made twice", "not made", "output not made", "domain", "order", "circle"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A graph of a model, in words.  root: the main graph or the function that it lies in; owner: whose body it is."""
+
+    words: str
+    root: str
+    function: FunctionProto | None = None
+    owner: NodeProto | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault.
+
+    name: of the tensor, or the domain.  node: what reads it, makes it again or is of the domain; first: what made it
+    before, None for an input or initializer.  around: nodes each of which needs the one behind it, the last the first.
+    """
+
+    kind: Kind
+    name: str
+    place: Within
+    node: NodeProto | None = None
+    first: NodeProto | None = None
+    around: tuple[NodeProto, ...] = ()
+
+
+def faults_of(model: ModelProto) -> list[Fault]:
+    """All faults of the main graph, of the bodies of its nodes and of the local functions."""
+    return audited(model).faults
+
+
+def audited(model: ModelProto) -> "Audit":
+    """The walk over a model: the same faults, and what else it came by."""
+    audit = Audit(imports_of(model.opset_import))
+    root = Within("the graph", "the graph")
+    audit.unmade(audit.graph(model.graph, root))
+    for function in model.functions:
+        audit.imports = imports_of(function.opset_import)
+        words = f"function {function.name!r}"
+        place = Within(words, words, function)
+        audit.unmade(audit.nodes(function.node, set(function.input), function.output, place))
+    return audit
+
+
+Late = tuple[str, Within, NodeProto | None]  # a name that was not made yet, and by whom it is read; None: as an output
+
+
+@dataclass(slots=True)
+class Audit:
+    """The walk.
+
+    imports: of the main graph, or of the function that is looked at.  apart: of the nodes of the main graph one of all
+    that a schema does not tell apart: without attributes, that leave out the same inputs and outputs.
+    """
+
+    imports: dict[str, int]
+    faults: list[Fault] = field(default_factory=list)
+    apart: list[NodeProto] = field(default_factory=list)
+
+    def graph(self, graph: GraphProto, place: Within) -> list[Late]:
+        """Look at one graph; returns the names that it takes from around it."""
+        given = [value.name for value in graph.input]
+        initializers = [tensor.name for tensor in graph.initializer]
+        initializers += [sparse.values.name for sparse in graph.sparse_initializer]
+        self.faults += [Fault("input twice", name, place) for name in _twice(given)]
+        self.faults += [Fault("initializer twice", name, place) for name in _twice(initializers)]
+        return self.nodes(graph.node, {*given, *initializers}, [value.name for value in graph.output], place)
+
+    def nodes(
+        self, nodes: Sequence[NodeProto], given: Collection[str], ends: Iterable[str], place: Within
+    ) -> list[Late]:
+        """Look at the nodes of one scope that starts with the names `given`; returns the names made outside of it.
+
+        The one loop that runs over every node of a model: kept lean.
+        """
+        made = {"", *given}
+        count = len(made)
+        late: list[Late] = []
+        domains: dict[str, NodeProto] = {}
+        kinds: set[Hashable] = set()
+        apart: list[NodeProto] = []
+        for node in nodes:
+            domain, op = node.domain, node.op_type
+            inputs, outputs = node.input[:], node.output[:]  # a slice is made in one go
+            if domain not in domains:
+                domains[domain] = node
+            if not made.issuperset(inputs):
+                late.extend((name, place, node) for name in inputs if name not in made)
+            if node.attribute:
+                apart.append(node)
+                if domain or op in WITH_BODIES:
+                    late.extend(item for item in self._captured(node, place) if item[0] not in made)
+            else:
+                kind: Hashable = op, domain, len(inputs), len(outputs)
+                if "" in inputs or "" in outputs:
+                    kind = op, domain, tuple(map(bool, inputs)), tuple(map(bool, outputs))
+                if kind not in kinds:
+                    kinds.add(kind)
+                    apart.append(node)
+            made.update(outputs)
+            count += len(outputs)
+        if place.owner is None and place.function is None:
+            self.apart = apart
+        if count != len(made):  # or outputs are left out
+            self.faults += _repeated(nodes, given, place)
+        strange = [(domain, node) for domain, node in domains.items() if plain_domain(domain) not in self.imports]
+        self.faults += [Fault("domain", domain, place, node) for domain, node in strange]
+        disordered = next((name for name, *_ in late if name in made), None)
+        if disordered is not None:
+            around = _circle(nodes)
+            self.faults.append(Fault("circle" if around else "order", disordered, place, around=around))
+        late.extend((name, place, None) for name in ends if name not in made)
+        return [item for item in late if item[0] not in made]
+
+    def unmade(self, names: Iterable[Late]) -> None:
+        """Note the names that a main graph or a function uses and nothing makes."""
+        each_once = {(name, id(node)): (name, place, node) for name, place, node in names}
+        for name, place, node in each_once.values():
+            self.faults.append(Fault("output not made" if node is None else "not made", name, place, node))
+
+    def _captured(self, node: NodeProto, place: Within) -> Iterator[Late]:
+        """Look at the bodies of a node; yields the names that they take from around them."""
+        for attribute in node.attribute:
+            for graph in graphs_in(attribute):
+                inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {place.words}"
+                yield from self.graph(graph, Within(inside, place.root, place.function, node))
+
+
+def _twice(names: Sequence[str]) -> Sequence[str]:
+    """The names that are there more than once."""
+    return () if len(set(names)) == len(names) else [name for name, count in Counter(names).items() if count > 1]
+
+
+def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: Within) -> Iterator[Fault]:
+    """The names that nodes make again."""
+    makers: dict[str, NodeProto | None] = dict.fromkeys(given)
+    for node in nodes:
+        for name in filter(None, node.output):
+            if name in makers:
+                yield Fault("made twice", name, place, node, makers[name])
+            makers.setdefault(name, node)
+
+
+def _circle(nodes: Sequence[NodeProto]) -> tuple[NodeProto, ...]:
+    """Nodes that depend on themselves through each other, if there are such."""
+    maker = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    needs = {place: [maker[name] for name in free_names(node) if name in maker] for place, node in enumerate(nodes)}
+    return tuple(nodes[place] for place in circle(needs))

@@ -1,0 +1,249 @@
+"""Structural check of a rewritten model: complaints that the model before the rewrite did not already earn.
+
+`faults` finds what only a walk over all scopes can show; the rest is what onnx.checker says of the changed parts.
+
+onnx.checker stops at the first error and its cost grows with the graph, so it is given one piece at a time: the
+model's frame, each new initializer, each new node, each changed function.  Payloads that were cut out, or that lie
+in files, are emptied first.  Operators of the default domain that ONNX Runtime alone knows, such as
+SimplifiedLayerNormalization, and LayerNormalization below opset 17, are held against its schemas: onnx.checker refuses
+them whatever they say.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, checker
+
+from surgeon.errors import ModelFileError
+from surgeon.file.tensors.decoding import decode
+from surgeon.ir.verifier import Fault, audited, faults_of
+from surgeon.ops.schemas import check_node, only_ort_knows
+from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.traversal import GRAPHS, all_nodes, graphs_of, imports_of, key_of
+
+_TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
+_SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
+_UNCHECKED = "surgeon.unchecked"  # onnx.checker passes what is in a domain that it does not know
+_WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
+
+
+def _check_changes(before: ModelProto, after: ModelProto, apart: Sequence[NodeProto]) -> list[str]:
+    """Let onnx.checker judge what `after` has and `before` has not.  apart: the nodes of its main graph to look at."""
+    complaints = []
+    shell = _shell_complaint(after)
+    if shell and shell != _shell_complaint(before):
+        complaints.append(shell)
+    context = _context(after.ir_version, imports_of(after.opset_import))
+    for tensor in _new_tensors(before, after):
+        complaints.extend(_tensor_complaint(tensor, context))
+    complaints.extend(_check_nodes(before, apart, context))
+    complaints.extend(_check_functions(before, after))
+    return complaints
+
+
+def _new_tensors(before: ModelProto, after: ModelProto) -> Iterable[TensorProto]:
+    """The initializers of `after` that `before` does not have letter for letter."""
+    by_name = {tensor.name: tensor for tensor in before.graph.initializer}
+    others = [tensor for tensor in after.graph.initializer if by_name.get(tensor.name) != tensor]
+    old = {tensor.SerializeToString() for tensor in before.graph.initializer} if others else set[bytes]()
+    return [tensor for tensor in others if tensor.SerializeToString() not in old]
+
+
+def _context(ir_version: int, imports: dict[str, int]) -> checker.C.CheckerContext:
+    context = checker.C.CheckerContext()
+    context.ir_version = ir_version
+    context.opset_imports = imports
+    return context
+
+
+def _shell_complaint(model: ModelProto) -> str | None:
+    """Return onnx.checker's complaint of a model without nodes, initializers and functions, or None."""
+    shell = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    shell.metadata_props.extend(model.metadata_props)
+    shell.graph.name = model.graph.name
+    shell.graph.input.extend(model.graph.input)
+    shell.graph.output.extend(model.graph.output)
+    made = {value.name for value in model.graph.output} - {value.name for value in model.graph.input}
+    shell.graph.node.add(op_type="Make", domain=_UNCHECKED, output=sorted(made))
+    shell.opset_import.add(domain=_UNCHECKED, version=1)
+    try:
+        checker.check_model(shell)
+    except checker.ValidationError as error:
+        return f"The model is not valid ONNX: {_first_line(error)}"
+    return None
+
+
+def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) -> list[str]:
+    """Return what is wrong with a new initializer, if anything; one whose payload lies elsewhere is taken as is."""
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return []
+    try:
+        checker.check_tensor(tensor, context)
+    except checker.ValidationError as error:
+        return [f"Initializer '{tensor.name}' is not valid ONNX: {_first_line(error)}"]
+    try:
+        decode(tensor)  # onnx before 1.23 looks neither at the size of a payload nor at the number of its elements
+    except ModelFileError as error:
+        return [f"Initializer '{tensor.name}' is not valid ONNX: {error}"]
+    return []
+
+
+def _check_nodes(
+    before: ModelProto, found: Sequence[NodeProto], context: checker.C.CheckerContext
+) -> list[str]:
+    """Check those of the nodes found, bodies included, that `before` does not have letter for letter."""
+    is_any_told = any(node.attribute for node in found)
+    old = {node.SerializeToString() for node in before.graph.node if node.attribute} if is_any_told else set[bytes]()
+    changed = [node for node in found if node.SerializeToString() not in old]
+    if inside := _nested(changed):
+        old.update(node.SerializeToString() for node in _nested(before.graph.node))
+        changed.extend(node for node in inside if node.SerializeToString() not in old)
+    complaints = []
+    for node in changed:
+        text = _node_complaint(node, context)
+        if text is not None and not _had_same(before, node, text):
+            what = f"{node.domain or 'ai.onnx'}::{node.op_type} '{node.name or ', '.join(node.output)}'"
+            complaints.append(f"New node {what} is not valid ONNX: {text}")
+    return complaints
+
+
+def _nested(nodes: Iterable[NodeProto]) -> list[NodeProto]:
+    """Return the nodes inside the bodies of these nodes, at every depth."""
+    return [inner for node in nodes for graph in graphs_of(node) for inner in all_nodes(graph.node)]
+
+
+def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str | None:
+    """Return onnx.checker's complaint of one node, or None; its bodies are left to be checked node by node."""
+    if plain_domain(node.domain) not in context.opset_imports:
+        return None  # said once already, for the domain
+    opset = context.opset_imports[plain_domain(node.domain)]
+    if only_ort_knows(node.domain, node.op_type, opset):
+        return next(iter(check_node(node, opset, lambda _: None)), None)
+    if node.domain == "ai.onnx" or any(attribute.type in _WEIGHTY for attribute in node.attribute):
+        node = _lightened(node)
+    try:
+        checker.check_node(node, context)
+    except checker.ValidationError as error:
+        return _first_line(error)
+    return None
+
+
+def _lightened(node: NodeProto) -> NodeProto:
+    """Return a copy of a node with empty bodies, without payloads that lie elsewhere, in the plain default domain."""
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    copy.domain = plain_domain(copy.domain)
+    for graph in graphs_of(copy):
+        graph.Clear()
+        graph.name = "body"
+    for attribute in copy.attribute:
+        for tensor in (attribute.t, *attribute.tensors) if attribute.type in _TENSORS else ():
+            if tensor.data_location == TensorProto.EXTERNAL:
+                _empty(tensor)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors) if attribute.type in _SPARSE else ():
+            for tensor in (sparse.values, sparse.indices):
+                if tensor.data_location == TensorProto.EXTERNAL:
+                    _empty(tensor)
+    return copy
+
+
+def _empty(tensor: TensorProto) -> None:
+    """Make a tensor one of no elements, which needs no payload."""
+    name, data_type = tensor.name, tensor.data_type
+    tensor.Clear()
+    tensor.name, tensor.data_type, tensor.raw_data = name, data_type, b""
+    tensor.dims.append(0)
+
+
+def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
+    """Whether `before` has a node of the same operator that earns the same complaint."""
+    context = _context(before.ir_version, imports_of(before.opset_import))
+    for nodes in (before.graph.node, _nested(before.graph.node)):
+        for other in nodes:
+            same_op = other.op_type == node.op_type and plain_domain(other.domain) == plain_domain(node.domain)
+            if same_op and _node_complaint(other, context) == text:
+                return True
+    return False
+
+
+def _check_functions(before: ModelProto, after: ModelProto) -> list[str]:
+    """Check the local functions of `after` that `before` does not have letter for letter."""
+    old = {key_of(function): function for function in before.functions}
+    complaints = []
+    for function in after.functions:
+        known = old.get(key_of(function))
+        if known == function:
+            continue
+        text = _function_complaint(function, after.ir_version)
+        if text is not None and (known is None or text != _function_complaint(known, before.ir_version)):
+            complaints.append(f"Function '{function.name}' is not valid ONNX: {text}")
+    return complaints
+
+
+def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
+    """Return onnx.checker's complaint of a local function, or None."""
+    light = FunctionProto()
+    light.CopyFrom(function)
+    imports = imports_of(function.opset_import)
+    for node in light.node:
+        if only_ort_knows(node.domain, node.op_type, imports.get("", 1)):
+            complaint = next(iter(check_node(node, imports[""], lambda _: None, True)), None)
+            if complaint is not None:
+                return complaint
+            node.domain = _UNCHECKED
+            if _UNCHECKED not in imports_of(light.opset_import):
+                light.opset_import.add(domain=_UNCHECKED, version=1)
+        node.CopyFrom(_lightened(node))
+    try:
+        checker.check_function(light, _context(ir_version, {**imports, _UNCHECKED: 1}))
+    except checker.ValidationError as error:
+        return _first_line(error)
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of a message, without the end mark that sentences here bring themselves."""
+    return str(error).strip().splitlines()[0].rstrip(".") + "."
+
+
+def check_structure(before: ModelProto, after: ModelProto) -> list[str]:
+    """Return what is wrong with `after` that was not already wrong with `before`, one sentence each; empty if nothing.
+
+    Both may be skeletons: large payloads are not looked at.  Faults that `before` has too (unsorted nodes, operators
+    that only ONNX Runtime knows in the default domain, a name made twice) are accepted as they come.
+    """
+    audit = audited(after)
+    found = audit.faults
+    if found:
+        known = set(map(_key, faults_of(before)))
+        found = [fault for fault in found if _key(fault) not in known]
+    return list(dict.fromkeys([*map(_sentence, found), *_check_changes(before, after, audit.apart)]))
+
+
+def _key(fault: Fault) -> tuple[str, str, str]:
+    """By what the same fault is known again in the other model."""
+    kind, place = fault.kind, fault.place
+    if kind in ("order", "circle"):
+        return kind, place.words, ""
+    if kind.endswith("twice"):
+        return "twice", place.words, fault.name
+    return kind.removeprefix("output "), place.root, fault.name
+
+
+def _sentence(fault: Fault) -> str:
+    name, words, root = fault.name, fault.place.words, fault.place.root
+    node = fault.node.name or fault.node.op_type if fault.node is not None else ""
+    return {
+        "input twice": f"Tensor '{name}' is made twice in {words} (as input).",
+        "initializer twice": f"Tensor '{name}' is made twice in {words} (as initializer).",
+        "made twice": f"Tensor '{name}' is made twice in {words} (by two nodes, or by a node and as input).",
+        "not made": f"Tensor '{name}' is used in {root} but nothing makes it.",
+        "output not made": f"Tensor '{name}' is used in {root} but nothing makes it.",
+        "domain": f"Node '{node}' in {words} uses domain '{name}', which {root} does not import.",
+        "order": f"Tensor '{name}' is used in {words} before the node that makes it: nodes are out of order.",
+        "circle": f"Tensor '{_first(fault)}' in {words} is computed from itself: the graph has a cycle.",
+    }[fault.kind]
+
+
+def _first(fault: Fault) -> str:
+    """The tensor that is computed from itself."""
+    return str(fault.around[0].output[0]) if fault.around else ""

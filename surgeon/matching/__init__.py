@@ -1,1 +1,0 @@
-"""Patterns, and where they fit.  Nothing here edits."""

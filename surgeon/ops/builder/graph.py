@@ -1,0 +1,400 @@
+"""The vocabulary: a `gs.Graph` on which every ONNX and ONNX Runtime op is a helper, for both sides of a rule.
+
+`Graph` builds real nodes; the graph of `surgeon.rules.tracing.tracer` overrides `emit` and remembers what to match.
+Importing this module registers the helpers on `gs.Graph` itself too, without replacing any that is there already.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+import surgeon.ops.builder.layout_composites  # noqa: F401  its words
+from surgeon.entry_points import points
+from surgeon.errors import LeftOut, Refused, RuleError
+from surgeon.ops.builder.composites import find_word, words
+from surgeon.ops.builder.helper_docs import Helper, described, described_function
+from surgeon.ops.builder.tensor_operators import Operators
+from surgeon.ops.schemas import VARIADIC, bind, operators, schema
+from surgeon.ops.schemas.helper_names import domain_and_name, helper_name, operator_of
+from surgeon.text import like
+
+Tensor: TypeAlias = gs.Tensor
+
+
+class _TellsConstants(type):
+    """Tells whether a tensor's value is fixed in the file, however the object came about."""
+
+    def __instancecheck__(cls, item: object) -> bool:
+        return isinstance(item, gs.Constant) or getattr(item, "is_constant", False) is True
+
+
+class Constant(gs.Constant, metaclass=_TellsConstants):
+    """A tensor whose value is fixed in the file.  `isinstance(x, Constant)` asks the model, also of a capture."""
+
+
+ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers take any number of operands
+DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
+_ours: dict[str, Callable[..., Any]] = {}
+
+
+class UnknownHelper(RuleError, AttributeError):
+    """A graph has no helper of this name; an AttributeError too, so that `hasattr` works."""
+
+
+class Graph(gs.Graph):
+    """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`.
+
+    A plain number or array given as an input becomes a constant in the dtype of the inputs that share its type
+    variable in the op's schema; attributes are coerced by the schema.
+
+    Args:
+        opset: version of ai.onnx that the helpers follow; gs's own by default.
+        versions: versions of other domains, by domain.
+        home: top-level package of the rule that is being run; a pack installed as one sees only its own helpers beside
+            surgeon's.
+
+    Raises:
+        RuleError: a helper is called that there is not, or with arguments that do not fit the op's schema.
+
+    Examples:
+        >>> import surgeon
+        >>> g = surgeon.Graph(opset=18)
+        >>> y = g.softmax(g.literal([[1.0, 2.0]]), axis=-1)
+        >>> [(node.op, node.attrs) for node in g.nodes]
+        [('Softmax', {'axis': -1})]
+    """
+
+    def __init__(self, *, opset: int | None = None, versions: Mapping[str, int] | None = None, home: str = "") -> None:
+        """Make an empty graph."""
+        self.versions = dict(versions or {})
+        self.home = home
+        self.made = 0
+        self.called: dict[str, Any] = {}  # local functions whose calls it holds, by op
+        super().__init__(opset=opset)
+        self.versions.setdefault("", self.opset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("versions", "home", "made", "called", "_functions"):
+            raise AttributeError(name)
+        helper = user_helper(name, self.helper_opset(), self.home)
+        if helper is not None:
+            return Helper(name, partial(helper, self), partial(described_function, helper))
+        word = find_word(name)
+        if word is not None:
+            return Helper(name, lambda *args: self.say(name, word, args), partial(described_function, word))
+        operator = operator_of(name)
+        if operator is not None:
+            domain, op = operator
+            return Helper(
+                name,
+                lambda *args, **kwargs: self.call(domain, op, args, kwargs),
+                lambda: described(domain, op, self.version(domain)),
+            )
+        near = like(name, [*words(), *_vocabulary()])
+        hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
+        raise UnknownHelper(f"No helper is called {name!r}; {hint}")
+
+    def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Use a word of the vocabulary (`surgeon.ops.builder.composites`)."""
+        return Absent(f"{name} is asked of None.", None) if args and args[0] is None else word(self, *args)
+
+    def helper_opset(self) -> int | None:
+        """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
+        return int(self.opset)
+
+    def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Add one node of a known op; returns its output, or a tuple where it has several.
+
+        Raises RuleError when the arguments do not fit the op's schema at this graph's opset.
+        """
+        if op in ASSOCIATIVE and not domain and len(args) > 2:
+            args = (self.call(domain, op, args[:-1], kwargs), args[-1])
+        told = next((item.told for item in (*args, *kwargs.values()) if isinstance(item, Absent)), "")
+        try:
+            bound = bind(domain, op, args, kwargs, self.version(domain))
+        except LeftOut as error:
+            told = told or str(error)
+        if told:
+            absent, count = Absent(told, args[0]), kwargs.get("outputs", 1)
+            return absent if count == 1 else (absent,) * count
+        found = self.emit(domain, op, bound.inputs, bound.attributes, bound.outputs)
+        return tuple(found) if bound.several else found[0]
+
+    def version(self, domain: str) -> int | None:
+        """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
+        return self.versions.get(domain) if domain else int(self.opset)
+
+    def op(self, kind: str, /, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
+        """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx.
+
+        In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.  Raises RuleError for a kind that
+        is no name, and for fewer outputs than one.
+        """
+        domain, name = domain_and_name(kind, outputs)
+        known = schema(domain, name, self.version(domain))
+        is_first = outputs is None or outputs == 1  # alone, of however many
+        if known is not None:
+            is_told = not is_first or (outputs is not None and known.max_outputs == VARIADIC)
+            found = self.call(domain, name, inputs, {**attributes, "outputs": outputs} if is_told else dict(attributes))
+            return found[0] if is_first and isinstance(found, tuple) else found
+        made = self.emit(domain, name, inputs, dict(attributes), outputs or 1)
+        return made[0] if is_first else tuple(made)
+
+    def any_of(self, *forms: Tensor) -> Tensor:
+        """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""
+        if not forms:
+            raise RuleError("any_of needs at least one form.")
+        return next((form for form in forms if form is not None and not isinstance(form, Absent)), forms[0])
+
+    def optional(self, tensor: Tensor) -> Tensor:
+        """A node that may be left out, its first input in its place; in a replacement if it reads what is not there."""
+        made, *_ = getattr(tensor, "inputs", None) or [None]
+        is_told = made is None or len(made.inputs) > 1 or made.attrs
+        first: Tensor = tensor.first if isinstance(tensor, Absent) else tensor if is_told else made.inputs[0]
+        return first
+
+    def capture(self, name: str, tensor: Tensor) -> Tensor:
+        """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
+        return tensor
+
+    def shared(self, tensor: Tensor) -> Tensor:
+        """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
+        return tensor
+
+    def exposed(self, tensor: Tensor) -> Tensor:
+        """An inner tensor of a pattern that others may read too: then it is a further output, which the replacement
+        returns behind the others.
+        """
+        return tensor
+
+    def named(self, tensor: Tensor) -> Tensor:
+        """A tensor of a pattern that `such_that` can look at; a name is made up for it."""
+        return tensor
+
+    def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
+        """A tensor of a pattern of which more must hold: `predicate(tensor, *others)` calls `require`.
+
+        others: parameters of the pattern, captured tensors, or plain values.
+        """
+        return tensor
+
+    def any_tensor(self) -> Tensor:
+        """An input of a pattern that may be any tensor."""
+        return Untold("tensor")
+
+    def any_number(self) -> Tensor:
+        """An input of a pattern that may be any scalar constant."""
+        return Untold("number")
+
+    def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
+        """A constant by value, with a relative tolerance of its own."""
+        fixed: Tensor = self._tensor(value)
+        return fixed
+
+    def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
+        """Add a node as gs's own `layer` does, for helpers written in the style of its examples."""
+        op = kwargs.get("op", args[0] if args else "")
+        attributes = dict(kwargs.get("attrs") or {})
+        wanted = list(outputs or [])
+        found = self.emit(kwargs.get("domain") or "", op, list(inputs or []), attributes, max(len(wanted), 1))
+        for tensor, given in zip(found, wanted, strict=False):
+            if isinstance(given, gs.Tensor):
+                tensor.dtype, tensor.shape = given.dtype, given.shape
+        return found
+
+    def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
+        """Add one node whose arguments are already sorted into inputs and attributes."""
+        tensors = [self._tensor(value) for value in self._typed(domain, op, inputs)]
+        made = [Inner(self._fresh(op)) for _ in range(outputs)]
+        given = {name: value for name, value in attributes.items() if value is not None}
+        self.nodes.append(gs.Node(op=op, domain=domain or None, attrs=given, inputs=tensors, outputs=made))
+        self._type_outputs(domain, op, tensors, made)
+        return made
+
+    def _fresh(self, stem: str) -> str:
+        self.made += 1
+        return f"{stem}_{self.made}"
+
+    def _tensor(self, value: Any) -> Any:
+        if isinstance(value, gs.Tensor):
+            return value
+        return gs.Variable.empty() if value is None else Number(self._fresh("constant"), np.asarray(value), None)
+
+    def _typed(self, domain: str, op: str, inputs: Sequence[Any]) -> Iterator[Any]:
+        """Give each plain number the dtype of the siblings that share its type variable, or remember one of them."""
+        known = schema(domain, op, self.version(domain))
+        for position, value in enumerate(inputs):
+            if isinstance(value, Number) and value.is_plain:
+                value = value.values
+            if value is None or isinstance(value, gs.Tensor):
+                yield value
+                continue
+            formal = _formal(known.inputs, position).type if known else "T"
+            if formal.startswith("tensor("):
+                yield Number(self._fresh("constant"), fitted(np.asarray(value), _numpy(formal)), None)
+                continue
+            shares = [
+                other
+                for place, other in enumerate(inputs)
+                if isinstance(other, gs.Tensor) and (known is None or _formal(known.inputs, place).type == formal)
+            ]
+            yield self._like(np.asarray(value), shares)
+
+    def _like(self, value: np.ndarray[Any, Any], others: Sequence[Any]) -> Any:
+        siblings = [item.told_by if isinstance(item, Number) else item for item in others]
+        for sibling in siblings:
+            if sibling.dtype is not None:
+                return Number(self._fresh("constant"), fitted(value, sibling.dtype), None)
+        if value.dtype == np.float64:
+            value = value.astype(np.float32)
+        return Number(self._fresh("constant"), value, siblings[0] if siblings else None)
+
+    def _type_outputs(self, domain: str, op: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Let an output take its dtype from an input that shares its type variable in the schema."""
+        known = schema(domain, op, self.version(domain))
+        if known is None:
+            return
+        if op == "Cast" and not domain:
+            outputs[0].dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.nodes[-1].attrs["to"]))
+        for position, tensor in enumerate(outputs):
+            formal = _formal(known.outputs, position).type
+            if len(allowed := known.types.get(formal, frozenset({formal}))) == 1:
+                tensor.dtype = _numpy(next(iter(allowed)))
+            for place, source in enumerate(inputs):
+                if source.name and _formal(known.inputs, place).type == formal:
+                    tensor.like = source.told_by if isinstance(source, Number) else source
+                    break
+
+
+class Inner(Operators, gs.Variable):
+    """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
+
+    def __init__(self, name: str) -> None:
+        self.like: Any = None
+        self._dtype: Any = None
+        super().__init__(name)
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype, or None where it is unknown."""
+        return self._dtype if self._dtype is not None or self.like is None else self.like.dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        self._dtype = value
+
+
+class Absent(Operators, gs.Variable):
+    """What a node would make that reads a capture which the match has not.  first: its first input."""
+
+    def __init__(self, told: str, first: Any) -> None:
+        super().__init__("absent")
+        self.told, self.first = told, first
+
+
+class Untold(Operators, gs.Variable):
+    """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"any_{what}")
+        self.what = what
+
+
+class Number(Operators, gs.Constant):
+    """A constant that a replacement wrote as a plain number; `like`: the tensor whose dtype it takes at run time."""
+
+    def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
+        super().__init__(name, values.astype(object) if values.dtype.kind == "U" else values)  # strings, as ONNX's are
+        self.like, self.told_by = like, self if like is None else like
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it came as a Python number or list, so that what reads it gives it a dtype."""
+        return self.like is None and self.values.dtype in (np.float64, np.int64)
+
+
+def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """A number in a dtype.  Raises Refused where it would become another: 2.7 as an integer, 1e6 as float16."""
+    is_string, wanted = value.dtype.kind in "OU", np.dtype(dtype).kind in "OU"
+    if is_string or wanted:
+        if is_string != wanted:
+            kinds = [("a number", "a string")[kind] for kind in (is_string, wanted)]
+            raise Refused(f"the rule writes {value.tolist()!r}, {kinds[0]}, where {kinds[1]} is wanted")
+        return value.astype(object)
+    with np.errstate(all="ignore"):
+        cast = value.astype(dtype)
+        is_same = (
+            np.array_equal(cast, value)
+            if cast.dtype.kind in "biu"
+            else not np.any(np.isfinite(value) & ~np.isfinite(cast.astype(np.float64)))
+        )
+    if not is_same:
+        raise Refused(f"the number {value.tolist()} that the rule writes does not fit {np.dtype(dtype).name}")
+    return cast
+
+
+def _formal(formals: Sequence[Any], position: int) -> Any:
+    return formals[min(position, len(formals) - 1)]
+
+
+def _numpy(type_string: str) -> np.dtype[Any]:
+    kind = type_string[len("tensor(") : -1]
+    name = {"float": "FLOAT", "double": "DOUBLE"}.get(kind, kind.upper())
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, name)))
+
+
+def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:
+    """The helper that a user registered under this name and that rules of package `home` may see."""
+    found = [
+        by_name[name]
+        for version, by_name in gs.Graph.OPSET_FUNC_MAP.items()
+        if name in by_name and opset in (None, version)
+    ]
+    if name in gs.Graph.GLOBAL_FUNC_MAP:
+        found.append(gs.Graph.GLOBAL_FUNC_MAP[name])
+    found = [helper for helper in dict.fromkeys(found) if _ours.get(name) is not helper]
+    if home and found and home in _packs():
+        found = [helper for helper in found if helper.__module__.partition(".")[0] == home]
+    if not found:
+        return None
+    if opset is not None or len(found) == 1:
+        chosen: Callable[..., Any] = found[0]
+        return chosen
+    return lambda graph, *args, **kwargs: graph.any_of(*(helper(graph, *args, **kwargs) for helper in found))
+
+
+def _packs() -> frozenset[str]:
+    """Top-level packages whose rules are found through their entry points."""
+    return frozenset(point.module.partition(".")[0] for point in points())
+
+
+@cache
+def _vocabulary() -> dict[str, tuple[str, str]]:
+    return {helper_name(domain, op): (domain, op) for domain in DOMAINS for op in operators(domain)}
+
+
+def register_helpers() -> None:
+    """Register every helper on `gs.Graph`, so that a plain gs graph has them; helpers that are there already stay."""
+    for name, (domain, op) in _vocabulary().items():
+        if name in gs.Graph.GLOBAL_FUNC_MAP or hasattr(gs.Graph, name):
+            continue
+        _ours[name] = gs.Graph.GLOBAL_FUNC_MAP[name] = _plain_helper(name, domain, op)
+
+
+def _plain_helper(name: str, domain: str, op: str) -> Callable[..., Any]:
+    def helper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        versions = {item.domain: item.version for item in self.import_domains or ()}
+        bound = bind(domain, op, args, kwargs, versions.get(domain) if domain else self.opset)
+        inputs = [gs.Variable.empty() if value is None else value for value in bound.inputs]
+        outputs = [f"{name}_out" for _ in range(bound.outputs)]
+        attrs = {key: value for key, value in bound.attributes.items() if value is not None}
+        found = self.layer(op=op, domain=domain or None, inputs=inputs, outputs=outputs, attrs=attrs)
+        return tuple(found) if bound.several else found[0]
+
+    helper.__name__ = name
+    helper.__doc__ = f"`{domain or 'ai.onnx'}::{op}`, arguments in the order of its schema."
+    return helper

@@ -1,0 +1,97 @@
+"""What a helper says of itself when it is asked: its signature and the operator's own text."""
+
+import inspect
+import keyword
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from onnx import defs
+
+from surgeon.ops.schemas.helper_names import snake_case
+from surgeon.ops.schemas.op_schema import Formal, Schema, history, schema, spelled_domain
+
+ORT_MANUAL = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
+_NONE = inspect.Parameter.empty
+
+
+# A helper of a graph: called, it adds a node; `help(g.layer_normalization)` has its signature and manual, made when
+# somebody asks.  (Its `__doc__` is the manual, so that this cannot stand there.)
+class Helper:
+    __slots__ = ("_ask", "_call", "_name")
+
+    def __init__(self, name: str, call: Callable[..., Any], ask: Callable[[], tuple[inspect.Signature, str]]) -> None:
+        """Name it.  ask: its signature and manual."""
+        self._name, self._call, self._ask = name, call, ask
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "Helper":
+        """Return it as it is: with this, `help` takes it for something to call, and not for data."""
+        return self
+
+    @property
+    def __name__(self) -> str:
+        return self._name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return self._ask()[1]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self._ask()[0]
+
+    def __repr__(self) -> str:
+        return f"<helper {self._name}{self._ask()[0]}>"
+
+
+def described(domain: str, op: str, version: int | None) -> tuple[inspect.Signature, str]:
+    """The signature of an operator's helper at a version of its domain (None: the newest), and the standard's text."""
+    found = schema(domain, op, version) or history(domain, op)[-1]
+    title = f"{spelled_domain(domain)}::{op}, as of version {found.since_version}."
+    return inspect.Signature(list(_parameters(found))), f"{title}\n\n{_text(found)}"
+
+
+def described_function(function: Callable[..., Any]) -> tuple[inspect.Signature, str]:
+    """The same of a function of a graph: without the graph."""
+    signature = inspect.signature(function)
+    return signature.replace(parameters=list(signature.parameters.values())[1:]), inspect.getdoc(function) or ""
+
+
+def _parameters(found: Schema) -> Iterator[inspect.Parameter]:
+    """Inputs in order, then attributes by keyword."""
+    needed = max((place for place, one in enumerate(found.inputs) if not (one.optional or one.variadic)), default=-1)
+    for place, formal in enumerate(found.inputs):
+        if formal.variadic:
+            yield inspect.Parameter(parameter_name(found, formal), inspect.Parameter.VAR_POSITIONAL)
+        else:
+            default = None if place > needed else _NONE
+            name = parameter_name(found, formal)
+            yield inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+    for attribute in sorted(found.attributes):
+        spec = found.attributes[attribute]
+        default = _NONE if spec.required else _plain(spec.value)
+        yield inspect.Parameter(attribute, inspect.Parameter.KEYWORD_ONLY, default=default)
+
+
+def parameter_name(found: Schema, formal: Formal) -> str:
+    """The Python name of an input: snake_case, with a trailing `_` where a keyword or an attribute has that name."""
+    name = snake_case(formal.name)
+    return name + "_" if keyword.iskeyword(name) or name in found.attributes else name
+
+
+def _plain(value: Any) -> Any:
+    """A default as people write it: 1e-05 for the nearest float32."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def _text(found: Schema) -> str:
+    """What the standard says; of ONNX Runtime's own operators, where it says it."""
+    try:
+        text = defs.get_schema(found.name, found.since_version, found.domain).doc
+    except defs.SchemaError:
+        return f"{ORT_MANUAL}#{found.domain}.{found.name}" if found.domain else ORT_MANUAL
+    return inspect.cleandoc(text or "")

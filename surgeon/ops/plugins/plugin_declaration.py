@@ -1,0 +1,232 @@
+"""Plugins as an ONNX node names them: what one declares, and those that users declare of their own.
+
+    # plugins.toml, given as `--custom-ops plugins.toml`
+    [MyPlugin]
+    version = "1"
+    inputs = { x = "float32 float16", "mask?" = "x" }
+    outputs = { y = "x" }
+    fields = { alpha = "float", "size" = "int[2]", "mode?" = "string" }
+    shapes = { x = "n c h w", y = "n c 2*h 2*w" }
+
+The same in Python: `surgeon.declare_plugin("MyPlugin", inputs={...}, ...)`.
+"""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from surgeon.errors import RuleError, UsageError
+from surgeon.ops.schemas.attribute_values import dtype_number, type_string
+from surgeon.text import nearest
+
+SUFFIX = ".toml"
+VERSION = "plugin_version"  # the attribute of a node that says which version of a plugin it wants, "1" without it
+_FIELD = re.compile(r"(?P<kind>int|float|string|weights)(?P<many>\[(?P<length>\d*)\])?")
+_MEANT = {
+    "version": '"1"',
+    "namespace": '"mine"',
+    "inputs": '{ x = "float32" }',
+    "outputs": '{ y = "x" }',
+    "fields": '{ alpha = "float" }',
+    "shapes": '{ x = "n c", y = "n c" }',
+}
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_FUNCTIONS = frozenset(("min", "max", "floor"))
+# What the arithmetic of a size is made of, as Python reads it.
+_QUOTIENTS = (ast.Div, ast.FloorDiv, ast.Mod)
+_SIGNS = (ast.Add, ast.Sub, ast.Mult, ast.USub, *_QUOTIENTS)
+_PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Load, ast.Constant, *_SIGNS)
+
+
+class Port(NamedTuple):
+    """An input or output.  dtypes: as schemas spell them, empty where any will do.  like: whose dtype it has."""
+
+    name: str
+    dtypes: tuple[str, ...]
+    like: str
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An attribute.  kind: int, float, string or weights.  length: 0 where any will do.  allowed: values, if few."""
+
+    name: str
+    kind: str
+    length: int
+    required: bool
+    allowed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One version of one plugin.
+
+    since, deprecated, removed: versions of TensorRT, "" where it is not.  instead: what takes its place.
+    is_declared: whether its inputs, outputs and attributes are known.  namespace: in which it is registered.  shapes:
+    the sizes of ports, as expressions of names.
+    """
+
+    name: str
+    version: str
+    since: str
+    deprecated: str
+    removed: str
+    instead: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    attributes: Mapping[str, Field] = field(hash=False)
+    is_declared: bool = True
+    namespace: str = ""
+    shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+
+_own: dict[tuple[str, str], Plugin] = {}
+
+
+def declare_plugin(
+    name: str,
+    *,
+    version: str = "1",
+    namespace: str = "",
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    fields: Mapping[str, str] | None = None,
+    shapes: Mapping[str, str] | None = None,
+) -> None:
+    """Declare a TensorRT plugin of your own, so that rules write it, and nodes are checked against it.
+
+    A plugin of the same name and version that was declared before is replaced.
+
+    Args:
+        name: what a node calls it, as its op type.
+        version: the attribute `plugin_version`.
+        namespace: the attribute `plugin_namespace`.
+        inputs: in order; the dtypes that each may have ("float32 float16"), the name of another input whose dtype it
+            has, or "any".  A name that ends in "?" may be left out.
+        outputs: the same for outputs.
+        fields: attributes: "int", "float", "string", "weights", several as "int[]", so many as "float[3]".  A name
+            that ends in "?" may be left out.
+        shapes: the sizes of inputs and outputs, with spaces between: "n c h w", and "n c 2*h 2*w" of an output.  A name
+            stands for the size that an input has there, or for a field of one integer.  What is known of outputs is
+            known behind them too, as in `surgeon.check`.
+
+    Raises:
+        UsageError: a dtype or the kind of a field is none, or a size of an output is of names that no input has.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.declare_plugin("MySum", inputs={"a": "float32 float16", "b": "a"}, outputs={"c": "a"})
+    """
+    if not (isinstance(name, str) and name):
+        raise UsageError(f"A plugin has the name that a node calls it, as a string, not {name!r}.")
+    inputs, outputs, fields = inputs or {}, outputs or {}, fields or {}
+    try:
+        ports = [_port(port, told, inputs) for port, told in inputs.items()]
+        results = [_port(port, told, inputs) for port, told in outputs.items()]
+        attributes = {one.name: one for one in (_field(key, told) for key, told in fields.items())}
+        sizes = _shapes(shapes or {}, ports, results, attributes)
+    except (ValueError, RuleError) as error:
+        raise UsageError(f"The plugin {name!r} cannot be declared: {str(error).rstrip('.')}.") from None
+    is_declared = bool(inputs or outputs or fields)
+    known = tuple(ports), tuple(results), attributes, is_declared, namespace, sizes
+    made = Plugin(name, version, "", "", "", "", *known)
+    _own[name, version] = made
+
+
+def load_plugins(path: Path | str) -> None:
+    """Declare the plugins of a TOML file: one table for each, its keys those of `declare_plugin`.
+
+    Raises:
+        UsageError: the file cannot be read, or says something else.
+    """
+    import tomllib  # not at the top: few runs read such a file
+
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"The plugins of '{path}' cannot be read ({why}): mend the file, or the path.") from None
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise UsageError(f"'{path}': {name!r} is not a table; begin it with [PLUGIN], a plugin's name.")
+        unknown = next((key for key in table if key not in _MEANT), None)
+        if unknown is not None:
+            raise UsageError(f"'{path}': [{name}] has no key {unknown!r}; {nearest(unknown, _MEANT)}")
+        wrong = next((key for key, value in table.items() if not _is_told(key, value)), None)
+        if wrong is not None:
+            meant = f"{wrong} = {_MEANT[wrong]}"
+            raise UsageError(f"'{path}' says {wrong} of {name!r} as {table[wrong]!r}; write it in texts, as {meant}.")
+        declare_plugin(name, **table)
+
+
+def without_plugins(files: Sequence[Path | str]) -> Sequence[Path | str]:
+    """The files but those of plugins, which are declared.  Raises as `load_plugins`."""
+    for file in files:
+        if Path(file).suffix == SUFFIX:
+            load_plugins(file)
+    return [file for file in files if Path(file).suffix != SUFFIX]
+
+
+def own_plugins() -> Sequence[Plugin]:
+    """The plugins that were declared."""
+    return list(_own.values())
+
+
+def _is_told(key: str, value: Any) -> bool:
+    if key in ("version", "namespace"):
+        return isinstance(value, str)
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _is_size(text: str) -> bool:
+    """Whether a text is a whole number, a name, or sums, products and quotients of such."""
+    try:
+        parts = list(ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError):
+        return False
+    numbers = [part.value for part in parts if isinstance(part, ast.Constant)]
+    quotients = [part for part in parts if isinstance(part, ast.BinOp) and isinstance(part.op, _QUOTIENTS)]
+    by_zero = any(isinstance(part.right, ast.Constant) and not part.right.value for part in quotients)
+    return not by_zero and all(isinstance(part, _PARTS) for part in parts) and all(type(one) is int for one in numbers)
+
+
+def _shapes(
+    given: Mapping[str, str], inputs: Sequence[Port], outputs: Sequence[Port], fields: Mapping[str, Field]
+) -> dict[str, tuple[str, ...]]:
+    """The sizes of ports; ValueError for what is no port or no size, and for a name in an output that nothing tells."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, told in given.items():
+        found[name.removesuffix("?")] = tuple(told.split())
+        if not all(map(_is_size, told.split())):
+            raise ValueError(f"{told!r} are no sizes; write them with spaces between, as in 'n c 2*h 2*w'")
+    known = {name for port in inputs for size in found.get(port.name, ()) for name in _NAME.findall(size)}
+    known |= {name for name, one in fields.items() if one.kind == "int" and one.length == 1} | _FUNCTIONS
+    strange = sorted(found.keys() - {port.name for port in (*inputs, *outputs)})
+    if strange:
+        raise ValueError(f"it has no input or output {strange[0]!r} whose shape could be told")
+    for port in outputs:
+        unknown = {name for size in found.get(port.name, ()) for name in _NAME.findall(size)} - known
+        if unknown:
+            raise ValueError(f"the size {sorted(unknown)[0]!r} of {port.name!r} is that of no input and of no field")
+    return found
+
+
+def _port(name: str, told: str, inputs: Mapping[str, str]) -> Port:
+    """An input or output; ValueError for a dtype that is none."""
+    names = {key.removesuffix("?") for key in inputs}
+    like = told if told in names and told != name else ""
+    words = [] if like or told == "any" else told.split()
+    dtypes = tuple(type_string(dtype_number(word))[7:-1] for word in words)
+    return Port(name.removesuffix("?"), dtypes, like, name.endswith("?"))
+
+
+def _field(name: str, told: str) -> Field:
+    found = _FIELD.fullmatch(told.strip())
+    if found is None:
+        raise ValueError(f"{told!r} is no kind of field; write int, float, string or weights, int[] or int[2]")
+    length = 1 if found["many"] is None else int(found["length"] or 0)
+    return Field(name.removesuffix("?"), found["kind"], length, not name.endswith("?"))

@@ -1,0 +1,44 @@
+"""Operator schemas for the rest of surgeon: what an operator is, how a helper's arguments fit it, whether a node does.
+
+This module only gathers: `schema_tables` holds the schemas, `binding` sorts arguments, `node_check` checks nodes.
+"""
+
+from surgeon.ops.schemas.argument_binding import BoundArguments, bind
+from surgeon.ops.schemas.attribute_values import dtype_number, element_type, type_string
+from surgeon.ops.schemas.node_check import check_node, learn_dtypes
+from surgeon.ops.schemas.op_schema import (
+    VARIADIC,
+    AttributeSpec,
+    Formal,
+    Schema,
+    domains,
+    history,
+    knows_domain,
+    moved,
+    only_ort_knows,
+    operators,
+    schema,
+    variables,
+)
+
+__all__ = [
+    "VARIADIC",
+    "AttributeSpec",
+    "BoundArguments",
+    "Formal",
+    "Schema",
+    "bind",
+    "check_node",
+    "domains",
+    "dtype_number",
+    "element_type",
+    "history",
+    "knows_domain",
+    "learn_dtypes",
+    "moved",
+    "only_ort_knows",
+    "operators",
+    "schema",
+    "type_string",
+    "variables",
+]

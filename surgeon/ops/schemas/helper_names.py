@@ -1,0 +1,103 @@
+"""The names of helpers: `MatMul` is `matmul`, `com.microsoft::Gelu` is `ms_gelu`, `And` is `and_`.
+
+One general rule cuts a CamelCase name into words; a short table spells the words that the rule would cut where no
+person would.  The names are unique over all known operators.
+"""
+
+import keyword
+import re
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from onnx import defs
+
+from surgeon.errors import RuleError
+from surgeon.ops.schemas.op_schema import domains, operators, plain_domain
+
+PREFIXES: Mapping[str, str] = MappingProxyType(
+    {
+        "": "",
+        "com.microsoft": "ms_",
+        "ai.onnx.ml": "ml_",
+        "ai.onnx.preview": "preview_",
+        "ai.onnx.preview.training": "training_",
+    }
+)
+"""What stands before the names of a domain's operators."""
+
+# What `gs.Graph` and `surgeon.Graph` have under a public name, and operators of the same name must not hide.
+RESERVED = frozenset(
+    """
+    DEFAULT_OPSET GLOBAL_FUNC_MAP OPSET_FUNC_MAP cleanup copy doc_string fold_constants functions import_domains inputs
+    ir_version layer name name_idx node_ids nodes opset outputs producer_name producer_version register subgraphs
+    tensors toposort
+    any_number any_of any_tensor call called capture emit exposed helper_opset home literal made named op optional say
+    shared such_that
+    version versions
+    """.split()  # noqa: SIM905 - a list literal would take a line per name
+)
+
+# Words that are one word to a reader though their capitals say otherwise.
+_WORDS = {
+    "MatMul": "Matmul",
+    "IsNaN": "Isnan",
+    "IsInf": "Isinf",
+    "TfIdf": "Tfidf",
+    "Col2Im": "Col2im",
+    "SwiGLU": "Swiglu",
+    "SiLU": "Silu",
+    "MoE": "Moe",
+    "FpQ4": "Fpq4",
+    "_TRT": "Trt",
+}
+_WORD = re.compile("|".join(map(re.escape, _WORDS)))
+
+# A word starts at a capital after a small letter or digit, and at the last capital of an acronym of two letters or
+# more (RMSNormalization).  A single capital belongs to the word after it (PRelu, QLinearConv, NGram).
+_START_OF_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z][A-Z])(?=[A-Z][a-z])")
+
+
+def snake_case(name: str) -> str:
+    """A CamelCase name as a Python function would be called: `LayerNormalization` is `layer_normalization`."""
+    return _START_OF_WORD.sub("_", _WORD.sub(lambda found: _WORDS[found.group()], name)).lower()
+
+
+def helper_name(domain: str, op: str) -> str:
+    """The name of the helper for an operator, e.g. `("com.microsoft", "MatMulNBits")` is `ms_matmul_nbits`.
+
+    A Python keyword and a name that graphs already have get a trailing `_` (`and_`, `optional_`).  A domain without a
+    prefix of its own gets its name as one: `("my.domain", "Foo")` is `my_domain_foo`.
+    """
+    domain = plain_domain(domain)
+    prefix = PREFIXES.get(domain, re.sub(r"\W", "_", domain) + "_")
+    name = prefix + snake_case(op)
+    return name + "_" if keyword.iskeyword(name) or name in RESERVED else name
+
+
+@cache
+def all_helpers() -> Mapping[str, tuple[str, str]]:
+    """Every helper's name with the domain and name of its operator, for all known operators."""
+    return MappingProxyType({helper_name(domain, op): (domain, op) for domain in domains() for op in operators(domain)})
+
+
+@cache
+def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
+    """The parts of an op's name as `g.op` takes it, "custom::deform_conv2d".  outputs: how many it is to have, if told.
+
+    Raises RuleError for what is no name, and for fewer outputs than one.
+    """
+    domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
+    if not name or ":" in name or any(part != part.strip() for part in (domain, name)):
+        raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
+    if outputs is not None and (isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1):
+        raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
+    return plain_domain(domain), name
+
+
+def operator_of(helper: str) -> tuple[str, str] | None:
+    """The domain and name of the operator that a helper makes, or None if no operator has that helper."""
+    likely = "".join(word.capitalize() for word in helper.split("_"))
+    if defs.has(likely) and helper_name("", likely) == helper:  # to list all operators takes long
+        return "", likely
+    return all_helpers().get(helper)

@@ -1,0 +1,48 @@
+"""How exporters of torch write an operator that they do not know, and what of it can be told again.
+
+org.pytorch.aten::ATen   attribute `operator`; all arguments are inputs (operator_export_type=ONNX_ATEN_FALLBACK)
+org.pytorch.aten::i0     the same with its name (ONNX_FALLTHROUGH); of other namespaces ns::op
+prim::PythonOp           an autograd.Function without its name and its numbers
+"""
+
+from onnx import NodeProto
+
+from surgeon.ops.schemas.op_schema import domains
+
+ATEN_DOMAIN = "org.pytorch.aten"
+FALLBACK = "ATen"
+TORCHSCRIPT_DOMAIN = "prim"
+NO_ATTRIBUTES = ("operator", "overload_name")  # of ATen: which operator it is
+
+
+def operator_of(node: NodeProto) -> tuple[str, str, str | None] | None:
+    """The namespace, name and overload (None: not told) of the torch operator that a node may stand for.
+
+    None for a node of ONNX's or ONNX Runtime's own domains, and for a piece of TorchScript.
+    """
+    domain, name = node.domain, node.op_type
+    if domain in ("", TORCHSCRIPT_DOMAIN) or domain in domains():
+        return None
+    if (domain, name) == (ATEN_DOMAIN, FALLBACK):
+        stored = {item.name: item.s.decode() for item in node.attribute if item.name in NO_ATTRIBUTES}
+        operator = stored.get("operator", "")
+        namespace, colons, plain = operator.partition("::")
+        name, dot, overload = (plain if colons else operator).partition(".")
+        told = stored.get("overload_name") or overload
+        return (namespace if colons else "aten"), name, told or None
+    return ("aten" if domain == ATEN_DOMAIN else domain), name, None
+
+
+def lost(node: NodeProto) -> str | None:
+    """One sentence on a node of which nobody can say what it computes; None for any other."""
+    if node.domain != TORCHSCRIPT_DOMAIN:
+        return None
+    if node.op_type == "PythonOp":
+        return (
+            "prim::PythonOp stands for an autograd.Function whose name and numbers the exporter has not written, so it "
+            "cannot be recovered; export again and name the class in surgeon.torch.export(..., placeholders=[...])."
+        )
+    return (
+        f"prim::{node.op_type} is a piece of TorchScript and no operator; export again without ONNX_FALLTHROUGH, and "
+        "name what the exporter does not know in surgeon.torch.export(..., placeholders=[...])."
+    )

@@ -1,0 +1,188 @@
+"""Walks over plain ONNX messages: the graphs that nodes hold, the nodes in them, the names that they take.
+
+What is said here of a node is read from the message alone; the walk over a model that is edited is `indexing`.
+"""
+
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
+
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto
+
+from surgeon.errors import GraphError
+from surgeon.ops.schemas.op_schema import plain_domain
+
+GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+"""The kinds of attribute that hold graphs."""
+Key = tuple[str, str, str]
+"""What a local function, and a call of it, go by: domain, name and overload."""
+T = TypeVar("T", bound=Hashable)
+MOST_EXPANDED = 1 << 20
+"""The nodes that a model may have once all calls of local functions are inlined: more than any exporter writes."""
+
+
+def bytes_but(message: AttributeProto | NodeProto | TensorProto, *fields: str) -> bytes:
+    """A message without some of its fields, the same for equal ones: what tells it apart whatever it is called."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for name in fields:
+        copy.ClearField(name)
+    data: bytes = copy.SerializeToString(deterministic=True)
+    return data
+
+
+def key_of(function: FunctionProto) -> Key:
+    """What calls of a function go by."""
+    return function.domain, function.name, function.overload
+
+
+def label_of(node: NodeProto) -> str:
+    """What to call a node when speaking to a person: its name, or that of its first output."""
+    return str(node.name) or next((name for name in node.output if name), node.op_type)
+
+
+def called_by(node: NodeProto) -> Key:
+    """The key of the function that a node calls, if there is one."""
+    return node.domain, node.op_type, node.overload
+
+
+def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The imported version of each domain, by its plain name: that of ONNX is ""."""
+    return {plain_domain(entry.domain): int(entry.version) for entry in opsets}
+
+
+def graphs_in(attribute: AttributeProto) -> Iterator[GraphProto]:
+    """Yield the graphs that an attribute holds."""
+    if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+        yield attribute.g
+    yield from attribute.graphs
+
+
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+    """Yield the graphs that a node holds: its bodies, not those inside them."""
+    for attribute in node.attribute:
+        yield from graphs_in(attribute)
+
+
+def graphs_below(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph, and those that its nodes hold, at any depth."""
+    yield graph
+    for node in graph.node:
+        for body in graphs_of(node):
+            yield from graphs_below(body)
+
+
+def holders(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+    """All that hold nodes in a model: the graph, the local functions, and the bodies in both."""
+    yield from graphs_below(model.graph)
+    for function in model.functions:
+        yield function
+        for node in function.node:
+            for body in graphs_of(node):
+                yield from graphs_below(body)
+
+
+def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Yield nodes and those of the bodies that they hold, at any depth, a node before those inside it."""
+    for node in nodes:
+        yield node
+        for graph in graphs_of(node):
+            yield from all_nodes(graph.node)
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """Yield all nodes of a model: of the graph, of its bodies, of its local functions."""
+    yield from all_nodes(model.graph.node)
+    for function in model.functions:
+        yield from all_nodes(function.node)
+
+
+def holds_any(model: ModelProto, ops: Collection[tuple[str, str]]) -> bool:
+    """Whether a model has a node of one of these operators, by domain and name."""
+    return bool(ops) and any((node.domain, node.op_type) in ops for node in nodes_of(model))
+
+
+def free_names(node: NodeProto) -> list[str]:
+    """Return what a node reads, each name once: its inputs, and what its bodies take from outside of themselves."""
+    return list(dict.fromkeys([*filter(None, node.input), *captured_names(node)]))
+
+
+def captured_names(node: NodeProto) -> list[str]:
+    """Return what the bodies of a node take from outside of themselves, each name once, inputs of the node among it."""
+    names: dict[str, None] = {}
+    for graph in graphs_of(node):
+        own = {value.name for value in graph.input}
+        own.update(tensor.name for tensor in graph.initializer)
+        own.update(sparse.values.name for sparse in graph.sparse_initializer)
+        own.update(name for inner in graph.node for name in inner.output)
+        names.update((name, None) for inner in graph.node for name in free_names(inner) if name not in own)
+        names.update((value.name, None) for value in graph.output if value.name not in own)
+    return list(names)
+
+
+def unused(name: str, *taken: Container[str]) -> str:
+    """A name that stands in none of some collections: this one, or this one with numbers behind it."""
+    found, number = name, 1
+    while any(found in names for names in taken):
+        found, number = f"{name}_{number}", number + 1
+    return found
+
+
+def circle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
+    """Items each of which needs the one behind it, and the last one the first; none where all can be put in order."""
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1][1:]))
+    return ()
+
+
+def expanded_sizes(functions: Mapping[Key, FunctionProto]) -> dict[Key, int]:
+    """The nodes that one call of each function comes to once all calls are inlined.  No function may call itself."""
+    called = {key: [called_by(node) for node in all_nodes(one.node)] for key, one in functions.items()}
+    sizes: dict[Key, int] = {}
+    for key in TopologicalSorter({key: functions.keys() & keys for key, keys in called.items()}).static_order():
+        sizes[key] = sum(sizes.get(inner, 1) for inner in called[key])
+    return sizes
+
+
+def expanded_count(model: ModelProto) -> int:
+    """The nodes of a model once all calls are inlined, bodies included.  No function may call itself."""
+    sizes = expanded_sizes({key_of(function): function for function in model.functions})
+    return sum(sizes.get(called_by(node), 1) for node in all_nodes(model.graph.node))
+
+
+def require_finite_calls(model: ModelProto) -> None:
+    """Raise GraphError where local functions call themselves, or one another so often that no runtime can inline them.
+
+    Runtimes inline all calls before they run anything, so a file of forty functions can stand for 2^40 nodes.
+    """
+    if not model.functions:
+        return
+    functions = {key_of(function): function for function in model.functions}
+    calls = {key: set(map(called_by, all_nodes(function.node))) for key, function in functions.items()}
+    around = circle({key: called & functions.keys() for key, called in calls.items()})
+    if around:
+        domain, name, _ = around[0]
+        raise GraphError(
+            f"The local function {domain}::{name} calls itself, which ONNX forbids; mend the model or export it again."
+        )
+    total = expanded_count(model)
+    if total > MOST_EXPANDED:
+        sizes = expanded_sizes(functions)
+        domain, name, _ = max(sizes, key=sizes.__getitem__)
+        raise GraphError(
+            f"With its local functions inlined the model has {total:,} nodes, more than the {MOST_EXPANDED:,} that "
+            f"surgeon supports: {domain}::{name} and the functions that it calls call one another many times over. "
+            "Export it without functions, or call them less often."
+        )
+
+
+def holds_half(model: ModelProto) -> bool:
+    """Whether some weight, input or Cast of the main graph is float16."""
+    graph, half = model.graph, TensorProto.FLOAT16
+    return (
+        any(tensor.data_type == half for tensor in graph.initializer)
+        or any(entry.type.tensor_type.elem_type == half for entry in graph.input)
+        or any(node.op_type == "Cast" and any(a.i == half for a in node.attribute) for node in graph.node)
+    )

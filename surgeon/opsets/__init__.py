@@ -1,1 +1,0 @@
-"""What operators mean from one opset to another."""

@@ -1,0 +1,7 @@
+"""From a model and a request to a checked file: rewriting, edits and upgrades, acceptance, and reports.
+
+It must not import single edits, conversions or commands.  Start with `rewriting/rewrite.py` and
+`rewriting/greedy_driver.py`.
+"""
+
+__all__ = ["acceptance", "editing", "reports", "rewriting", "upgrading"]

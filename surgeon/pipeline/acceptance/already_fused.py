@@ -1,0 +1,87 @@
+"""Nodes of a model that are what a rule writes: newer exporters write some operations as one node themselves."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, split_op
+from surgeon.ops.schemas import history
+from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.matcher import match_at
+from surgeon.rules.matching.pattern import ops_of
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.rules.rule import Plan, Rule
+from surgeon.target_registry import ANY, DECOMPOSED, target_of
+from surgeon.targets.target import Target
+from surgeon.text import counted, first_of
+
+
+def already(index: Index, rules: Sequence[Rule], target: str) -> str:
+    """How many nodes of the file are what rules would write for a target, as a clause; "" for none.
+
+    Only forms of one node count, of an op that the rule does not look for: a sum that a rule might have written is any
+    sum of the model.
+    """
+    return _told(_counted(index, rules, target))
+
+
+def _counted(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
+    nodes = {node: None for rule in rules for node in _nodes(index, rule, target)}
+    return Counter(node.op for node in nodes)
+
+
+def _told(found: Counter[str]) -> str:
+    told = [f"{counted(count, 'node')} {'is' if count == 1 else 'are'} {_spelled(op)}" for op, count in found.items()]
+    return f"{first_of(told, 3)} already" if told else ""
+
+
+def present(index: Index, rule: Rule, target: str) -> Mismatch | None:
+    """The same of one rule, as what keeps it from firing; None for none."""
+    found = _counted(index, [rule], target)
+    if not found:
+        return None
+    told = f"{_told(found)}, which {target_of(target).title} runs{_elsewhere(index, rule, target, found)}"
+    return Mismatch(rule.name, "", "", told, rule.where, 0, kind="already")
+
+
+def _elsewhere(index: Index, rule: Rule, target: str, ops: Collection[str]) -> str:
+    """Which op a rule would write in place of these for another target of the same runtime, as a clause."""
+    wanted = target_of(target)
+    for other in wanted.also if isinstance(wanted, Target) else ():
+        plan = rule.plan(other, index.main.opset)
+        if isinstance(plan, Plan) and any(ops_of(compiled.pattern) & set(ops) for compiled in plan.sources):
+            forms = [compiled for function in rule.recognised(plan.form) for compiled in rule.compiled(function)]
+            written = {op for compiled in forms for op in ops_of(compiled.pattern)}
+            if len(written) == 1:
+                return f"; --target {other} writes {_spelled(*written)}"
+    return ""
+
+
+def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
+    plan = rule.plan(target, index.main.opset)
+    if not isinstance(plan, Plan) or rule.search is not None:
+        return
+    wanted = {op for compiled in plan.sources for op in ops_of(compiled.pattern)}
+    if not any(history(*split_op(op)) for op in wanted):
+        return  # a rule for placeholders: no exporter writes its result in place of one
+    for compiled in _forms(rule, target):
+        ops = ops_of(compiled.pattern)
+        if len(ops) != 1 or ops & wanted or len(compiled.pattern.outputs) != 1:
+            continue
+        for scope in index.scopes:
+            nodes = [node for node in scope.live_nodes() if node.op in ops and node.record is None]
+            yield from (node for node in nodes if match_at(index, compiled, node) is not None)
+
+
+def _forms(rule: Rule, target: str) -> Iterator[Compiled]:
+    """The patterns of what a rule writes for what a target runs."""
+    kinds = set(target_of(target).runs) - {ANY, DECOMPOSED}
+    for form in rule.forms:
+        if form.kind in kinds:
+            for function in rule.recognised(form):
+                yield from rule.compiled(function)
+
+
+def _spelled(op: str) -> str:
+    domain, name = split_op(op)
+    return f"{domain or 'ai.onnx'}::{name}"

@@ -1,0 +1,258 @@
+"""Whether a match may be rewritten: by the rule's conditions, the form at this opset, schemas, kernels, and names.
+
+The rewrite and its explanation accept by this one function.  Replacements are made once for all matches that are
+alike, and held against the schemas.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
+from surgeon.ir.index import Index
+from surgeon.ops.schemas import knows_domain
+from surgeon.ops.schemas.attribute_values import dtype_name, dtype_word
+from surgeon.ops.schemas.node_check import check_node, misfit
+from surgeon.pipeline.acceptance.kernel_support import (
+    NoKernel,
+    broken_limit,
+    had_kernels,
+    later_opset,
+    limits_for,
+    provider_of,
+    runs_already,
+)
+from surgeon.pipeline.acceptance.replacement_cache import Workshop
+from surgeon.printed_commands import command, upgrade_to
+from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.mismatches.mismatch import Finding, Kind
+from surgeon.rules.replacing.replacement import Fragment
+from surgeon.rules.replacing.splicer import Splicer, import_version
+from surgeon.rules.rule import Plan, Rule, broken
+from surgeon.runtime.provider_support import CPU
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.tensor_types import spelled
+from surgeon.target_registry import beside, provider, target_of
+from surgeon.text import like
+
+if TYPE_CHECKING:
+    from surgeon.targets.op_limits import Limits
+
+
+KINDS: dict[str, Kind] = {"dtype": "dtype", "shape": "shape condition"}
+
+
+class Declined(Exception):
+    """A match may not be rewritten.
+
+    finding: why; advice: what to do, for a sentence that has no room elsewhere.  is_of_form: another form of the rule
+    might do.  fragment: what would be written, where the target does not run it and all else is well.
+    """
+
+    def __init__(
+        self, finding: Finding, advice: str = "", *, is_of_form: bool = False, fragment: Fragment | None = None
+    ) -> None:
+        super().__init__(finding.sentence + advice)
+        self.finding, self.is_of_form, self.fragment = finding, is_of_form, fragment
+
+
+@dataclass(slots=True)
+class Acceptance:
+    """Accepts matches of one model by building their replacements; edits nothing.
+
+    provider: the execution provider that must have kernels for what is written, None for any.  loader: the one that
+    must load what is written where no provider is to run it, None where nobody is asked.
+    """
+
+    index: Index
+    target: str
+    workshop: Workshop
+    splicer: Splicer
+    provider: str | None = None
+    limits: "Limits | None" = None
+    loader: str | None = None
+
+    @classmethod
+    def over(cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None) -> "Acceptance":
+        """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
+        provider = provider_of(target, ep)
+        limits = limits_for(target, provider, index)
+        loader = CPU if provider is None and ep is None else None
+        workshop = Workshop(index, provider, target_of(target).providers or None, loader)
+        return cls(index, target, workshop, splicer or Splicer(index), provider, limits, loader)
+
+    def runs(self, rule: Rule) -> bool:
+        """Whether a rule is for the execution provider of this run, or for any."""
+        return rule.ep in (None, self.provider)
+
+    def replacement(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+        """What to write in place of a match: by the plan's form, else by the first other one that will do.
+
+        What the target does not run is written only where its provider had no kernels for what is there.  Raises
+        Declined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
+        """
+        known = None if match.template is None else self.workshop.known(match)
+        if known is not None:
+            return known
+        try:
+            fragment = self._written(rule, plan, compiled, match)
+            if match.template is not None and self._depends_on_facts(plan, fragment):
+                self.workshop.keep((*plan.conditions, plan.form.function), compiled, match, fragment)
+            return fragment
+        except Declined as declined:
+            fragments = [declined.fragment]
+            for form in plan.others if declined.is_of_form else ():
+                try:
+                    return self._written(rule, replace(plan, form=form), compiled, match)
+                except Declined as other:
+                    fragments.append(other.fragment)
+            best = next((fragment for fragment in fragments if fragment is not None), None)
+            asked = self.provider or self.loader
+            is_foreign = self.provider is None and not all(knows_domain(node.proto.domain) for node in match.nodes)
+            if best is None or asked is None or (had_kernels(asked, match) and not is_foreign):
+                raise
+            return best  # nothing is lost: it could not run before either
+
+    def _depends_on_facts(self, plan: Plan, fragment: Fragment) -> bool:
+        """Whether nothing but dtypes, and what a rule's functions ask, may keep a fragment from an equal site."""
+        (output, *others), limits = fragment.outputs, self.limits
+        is_held = any(item.like is not None for item in fragment.constants) or bool(others) or output.kind != "inner"
+        is_limited = limits is not None and any(node.qualified in limits for node in fragment.nodes)
+        return not (plan.lacking or is_held or is_limited)
+
+    def _written(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+        """What the form of a plan writes in place of a match.  Raises as `replacement`."""
+        match.asked_last = None
+        step: Kind = "condition"
+        fragment: Fragment | None = None
+        is_of_form = False
+        try:
+            if not self.runs(rule):
+                raise Declined(_finding("target", compiled, match, for_another(rule)))
+            _require_dtype(rule, compiled, match)
+            _require_opset(compiled, match)
+            if plan.lacking and runs_already(self.target, self.provider, self.limits, match):
+                raise Declined(_finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is"))
+            match.require_claims()
+            for condition in plan.conditions:
+                self.workshop.require(condition, compiled, match)
+            if plan.needs is not None:
+                raise self._too_old(match, plan.needs)
+            is_of_form = True
+            fragment = self.workshop.build(plan, compiled, match)
+            step = "schema"
+            lacking = self.workshop.require_valid(match, fragment)
+            step = "target"
+            self.splicer.require_writable(match, fragment)
+        except OpsetError as error:
+            needs = error.needs if match.scope.function is None else None
+            change = f"raise the opset: {upgrade_to(needs)}" if needs else ""
+            finding = _finding("opset", compiled, match, str(error).rstrip("."))
+            finding = replace(finding, change=change, opset=needs or 0)
+            raise Declined(finding, is_of_form=is_of_form) from error
+        except Refused as refusal:
+            if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
+                step = "dtype"
+            raise Declined(_finding(step, compiled, match, str(refusal)), is_of_form=is_of_form) from refusal
+        except RuleError as error:
+            raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
+        except (Declined, SurgeonError):
+            raise
+        except Exception as error:
+            raise RewriteError(f"{broken(rule, error)} at node {match.root.label!r}; mend the rule.") from error
+        if lacking is not None:
+            raise self._no_kernel(rule, plan, match, lacking, fragment)
+        beyond = None if self.limits is None else broken_limit(self.limits, match, fragment)
+        if beyond is not None:
+            raise self._beyond_limit(match, *beyond, fragment)
+        return fragment
+
+    def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Fragment) -> Declined:
+        """The target does not take a node of what would be written."""
+        where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
+        told = "; ".join(filter(None, (reason, help_)))
+        return Declined(Finding("kernel", wanted, "", "", told, where=where, at=at), is_of_form=True, fragment=fragment)
+
+    def _no_kernel(self, rule: Rule, plan: Plan, match: Match, lacking: NoKernel, fragment: Fragment) -> Declined:
+        """The execution provider has no kernel for a node of what would be written."""
+        raised = lacking.opset or (later_opset(self.provider, rule, plan, match) if self.provider else None)
+        if raised is None or match.scope.function is not None:
+            raised = 0
+        change = f"raise the opset: {upgrade_to(raised)}" if raised else ""
+        where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
+        finding = Finding("kernel", wanted, "none", "", lacking.told, change, where, at=at, opset=raised)
+        return Declined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
+
+    def _too_old(self, match: Match, needs: int) -> Declined:
+        scope = match.scope
+        wants = f"the form for target {self.target} needs opset {needs}"
+        if scope.function is not None:
+            told, change = f"{wants} and {scope.function.label} has {scope.opset}, its own", ""
+            advice, opset = "; export it at a newer one", 0
+        else:
+            upgrade = upgrade_to(needs)
+            told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
+            advice, opset = f"; raise it with: {upgrade}", needs
+        found, at = f"opset {scope.opset}", match.root.label
+        finding = Finding("opset", f"opset {needs}", found, "", told, change, match.pattern.where, "", at, opset)
+        return Declined(finding, advice)
+
+
+def _require_opset(compiled: Compiled, match: Match) -> None:
+    """Raise Declined for a node that does not belong to the declared opset: its meaning is unknown."""
+    opset = match.scope.versions.get("", 1)
+    for node in match.nodes:
+        found = misfit(node.proto, opset) if node.original else ""
+        if found:
+            why = f"{found.rstrip('.')} at opset {opset}, which the model declares"
+            why += f"; what to do: {command('check', 'IN')}"
+            raise Declined(replace(_finding("opset", compiled, match, why), at=node.label))
+
+
+def for_another(rule: Rule) -> str:
+    """Why a rule for another execution provider writes nothing."""
+    told, name = f"it is for the execution provider {rule.ep} alone", rule.ep or ""
+    near = [] if provider(name) else like(name, [one.name for one in beside(name)], 1)
+    return f"{told} (did you mean {near[0]!r}?)" if near else told
+
+
+def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:
+    """A refusal in fields.  What a condition looked at last is what it is about."""
+    asked, found, at = match.asked_last, "", match.root.label
+    if asked is not None and kind == "condition":
+        kind = KINDS.get(asked[0], kind)
+        at = match.tensor(asked[1])
+        found = _type_text(match, at)
+    return Finding(kind, why, found, f"for {at!r}" if found else "", why, where=compiled.pattern.where, at=at)
+
+
+def _require_dtype(rule: Rule, compiled: Compiled, match: Match) -> None:
+    """Raise Declined where the first output of a match is of a dtype that its rule is not for."""
+    if not rule.dtypes or not match.outputs:
+        return
+    name = match.outputs[0]
+    dtype = shapes_of(match.index).dtype(match.scope, name)
+    found = "unknown" if dtype is None else dtype_name(dtype)
+    if found not in rule.dtypes:
+        wanted = " or ".join(rule.dtypes)
+        told = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
+        raise Declined(Finding("dtype", wanted, found, f"in {name!r}", told, where=compiled.pattern.where, at=name))
+
+
+def _type_text(match: Match, name: str) -> str:
+    """dtype and shape of a tensor: float[n, 4]."""
+    dtype, shape = shapes_of(match.index).facts(match.scope, name)
+    text = dtype_word(dtype) if dtype is not None else "unknown dtype"
+    if shape is None:
+        return f"{text}, rank unknown"
+    return f"{text}[{', '.join(map(spelled, shape))}]"
+
+
+def _is_about_dtypes(match: Match, fragment: Fragment) -> bool:
+    """Whether a replacement would suit its schemas if nothing were known of dtypes."""
+    scope = match.scope
+    for node in fragment.as_protos():
+        opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
+        if check_node(node, opset, lambda _: None, scope.function is not None):
+            return False
+    return True

@@ -1,0 +1,64 @@
+"""What became of the ops of a model while rules ran: what a rule finds absent may have been there before."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from surgeon.ir.index import Index
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.rules.replacing.splicer import Step
+from surgeon.text import first_of
+
+SHOWN = 2  # ops and rules named of those that were there
+
+
+@dataclass(slots=True)
+class _Op:
+    """What became of the nodes of one op: how many went, and where in the log what came for them and who did it."""
+
+    count: int = 0
+    made: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int] = field(default_factory=dict)
+
+
+class Turned:
+    """What the steps of a log made of an index, read once somebody asks: most runs have nothing to say of it."""
+
+    def __init__(self, index: Index, log: Sequence[Step]) -> None:
+        self._index, self._log = index, log
+
+    @cached_property
+    def _ever(self) -> set[str]:
+        return {op for scope in self._index.scopes for op in scope.by_op}
+
+    @cached_property
+    def _gone(self) -> dict[str, _Op]:
+        found: defaultdict[str, _Op] = defaultdict(_Op)
+        for number, step in enumerate(self._log):
+            ops = [node.op for node in step.removed]
+            for op in ops:
+                found[op].count += 1
+            for op in set(ops):
+                found[op].rules.setdefault(step.rule, number)
+                for node in step.added:
+                    found[op].made.setdefault(node.op, number)
+        return found
+
+    def told(self, miss: Mismatch) -> Mismatch:
+        """A miss; of an op that is not there any more, with the rules that took it and what they made."""
+        wanted = miss.wanted.split(" or ")
+        if miss.kind != "absent" or self._ever.isdisjoint(wanted):
+            return miss
+        known = [self._gone[op] for op in wanted if op in self._gone]
+        if not known:
+            return miss
+        made, rules = _first([one.made for one in known]), _first([one.rules for one in known])
+        count = sum(one.count for one in known)
+        return replace(miss, reason=f"{miss.reason} any more: {rules} made {made or 'nothing'} of {count:,}")
+
+
+def _first(found: Sequence[Mapping[str, int]]) -> str:
+    """The names that come first in the log."""
+    at = sorted((number, name) for one in found for name, number in one.items())
+    return first_of(list(dict.fromkeys(name for _, name in at)), SHOWN)

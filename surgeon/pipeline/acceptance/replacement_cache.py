@@ -1,0 +1,249 @@
+"""What rules say of matches and write in their places: asked once for all matches that give them the same answers."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import onnx
+
+from surgeon.errors import Refused, RuleError
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Scope
+from surgeon.ops.schemas import dtype_number, learn_dtypes, schema
+from surgeon.ops.schemas.node_check import check_node
+from surgeon.pipeline.acceptance.kernel_support import NoKernel, lacking_kernel
+from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.replacing.replacement import Fragment, Ref, build, call_with_captures
+from surgeon.rules.replacing.splicer import import_version
+from surgeon.rules.rule import Plan
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.scope_inputs import Entrances
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.target_registry import Provider
+
+T = TypeVar("T")
+NOTHING, DTYPES, SHAPES = range(3)
+PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(slots=True)
+class _Sayings:
+    """What a function said, and what it asked last, by the facts that it may ask for; asks: how far it went for them.
+
+    What it said before it went further is not found any more: the facts are others.
+    """
+
+    asks: int = NOTHING
+    by_facts: dict[Any, Any] = field(default_factory=dict)
+
+
+class Workshop:
+    """The fragments of one run.
+
+    What a rule's function says of one match, and the fragment that it builds, serve every match that gives it the same
+    answers: the same numbers bound and, if it asked for them, the same dtypes and shapes.  Of one that looked at more,
+    at the values of a weight, say, nothing is kept.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        provider: str | None = None,
+        among: Collection[Provider] | None = None,
+        loader: str | None = None,
+    ) -> None:
+        """provider: the execution provider that is to run what is made, None for any.  among: others of the target.
+
+        loader: the provider that has to load what is made where none is to run it, be it by a coarse body.
+        """
+        self._index, self._provider, self._among, self._loader = index, provider, among, loader
+        self._said: dict[Any, _Sayings] = {}
+        self._alike: dict[object, _Sayings] = {}  # by the template of a match
+        self._run: dict[Any, NoKernel | None] = {}
+        self._checked: dict[Any, tuple[Fragment, NoKernel | None]] = {}  # keeps alive what it knows by id
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        return shapes_of(self._index)
+
+    @cached_property
+    def _entrances(self) -> Entrances:
+        return Entrances(self._index, self._shapes)
+
+    def known(self, match: Match) -> Fragment | None:
+        """What is written at sites that look exactly like this one and have the same facts; None before the first."""
+        said = self._alike.get(match.template)
+        found: Fragment | None = None if said is None else said.by_facts.get(self._seen(match, said.asks))
+        return found
+
+    def keep(
+        self, functions: Sequence[Callable[..., Any]], compiled: Compiled, match: Match, fragment: Fragment
+    ) -> None:
+        """Note what is written at sites of a template, unless functions of the rule asked for more than facts."""
+        asks = NOTHING
+        for function in functions:
+            said = self._said.get(self._kind(function, compiled, match))
+            if said is None or self._facts(match, said.asks) not in said.by_facts:
+                return
+            asks = max(asks, said.asks)
+        if not compiled.pattern.claims and compiled.pattern.record is None:
+            alike = self._alike.setdefault(match.template, _Sayings())
+            alike.asks = max(alike.asks, asks)
+            alike.by_facts[self._seen(match, alike.asks)] = fragment
+
+    def _seen(self, match: Match, asks: int) -> tuple[Any, ...]:
+        """The facts of what is captured, and the dtypes of it and of what is made, which schemas tell."""
+        made = [self._shapes.dtype(match.scope, name) for name in match.outputs]
+        return (*made, *self._facts(match, max(asks, DTYPES)))
+
+    def require(self, condition: Callable[..., Any], compiled: Compiled, match: Match) -> None:
+        """Hold a match against a condition of its rule.  Raises Refused where it does not hold."""
+        why = self._once(condition, compiled, match, lambda: self._refusal(condition, match))
+        if why is not None:
+            raise Refused(why)
+
+    def build(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+        """The replacement of a match.  Raises what the rule's own code raises, Refused among it.
+
+        In a local function it is the same for all calls; what the rule's code refuses in one of them is refused.
+        """
+        function = plan.form.function
+        return self._once(function, compiled, match, lambda: self._in_each_call(match, partial(build, function))[0])
+
+    def _refusal(self, condition: Callable[..., Any], match: Match) -> str | None:
+        """Why a condition does not let a match pass, in a local function in one of its calls; None where it does."""
+        return next(filter(None, self._in_each_call(match, partial(_refused, condition))), None)
+
+    def _in_each_call(self, match: Match, ask: Callable[[Match], T]) -> list[T]:
+        """What is said of a match, whatever the call of its function is, and then of each call."""
+        found = [ask(match)]
+        try:
+            for shapes in self._calls(match):
+                match.call = shapes
+                found.append(ask(match))
+        finally:
+            match.call = None
+        return found
+
+    def _calls(self, match: Match) -> list[Shapes]:
+        """The shapes in each call of the local function in which a match lies; none outside of functions."""
+        return [] if match.scope.function is None else self._entrances.into(match.scope)
+
+    def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
+        """What a rule's function says of a match, asked for only where no match with the same answers was before."""
+        kind = self._kind(function, compiled, match)
+        said = self._said.get(kind)
+        known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
+        if known is not None:
+            match.asked_last = known[1] or match.asked_last
+            found: T = known[0]
+            return found
+        before, match.asked_last = match.asked_last, None
+        match.inspected = match.asked_dtype = match.asked_shape = False
+        try:
+            found = call()
+        finally:
+            asked, match.asked_last = match.asked_last, match.asked_last or before
+        if not match.inspected and all(_is_plain(held) for held in match.bound.values()):
+            said = self._said.setdefault(kind, _Sayings())
+            said.asks = max(said.asks, SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING)
+            said.by_facts[self._facts(match, said.asks)] = found, asked
+        return found
+
+    def _kind(self, function: Callable[..., Any], compiled: Compiled, match: Match) -> tuple[Any, ...]:
+        """What tells one question to a function from another, but for the facts that it may ask for."""
+        bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
+        return function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound
+
+    def _facts(self, match: Match, asks: int) -> tuple[Any, ...]:
+        """What there is to be asked of the captured tensors, so far as this goes."""
+        if asks == NOTHING:
+            return ()
+        held = [item if isinstance(item, Several) else (item,) for item in match.bound.values()]
+        names = [name for items in held for name in items if isinstance(name, str)]
+        seen = [shapes.facts if asks == SHAPES else shapes.dtype for shapes in (self._shapes, *self._calls(match))]
+        return tuple([ask(match.scope, name) for ask in seen for name in names])
+
+    def require_valid(self, match: Match, fragment: Fragment) -> NoKernel | None:
+        """Refuse a replacement whose nodes break their schemas, before anything is edited.
+
+        Returns the node that the execution provider cannot run, in a local function for one of its calls, if there is
+        one.  Raises Refused where it does not suit this model, RuleError where it would suit none.
+        """
+        ways = (self._shapes, *self._calls(match))
+        return next(filter(None, [self._lacking_of(match, fragment, shapes) for shapes in ways]), None)
+
+    def _lacking_of(self, match: Match, fragment: Fragment, shapes: Shapes) -> NoKernel | None:
+        """The same for what these shapes tell of the dtypes."""
+        scope = match.scope
+        dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
+        made = tuple([shapes.dtype(scope, name) for name in match.outputs])
+        key = (id(fragment), tuple(dtypes.values()), made, scope.opset)
+        if key in self._checked:
+            return self._checked[key][1]
+        known = {str(Ref("capture", key)): dtype for key, dtype in dtypes.items()}
+        for place, constant in enumerate(fragment.constants):
+            if constant.like is None and constant.values.dtype.kind != "S":
+                known[str(Ref("constant", place))] = dtype_number(constant.values.dtype)
+        for ref, dtype in zip(fragment.outputs, made, strict=True):
+            known.setdefault(str(ref), dtype)
+        nodes = list(fragment.as_protos())
+        for node in nodes:
+            opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
+            complaints = check_node(node, opset, known.get, scope.function is not None)
+            if complaints:
+                _refuse_at_any_opset(node, scope.function is not None)
+                raise Refused(f"what would be written breaks its schema: {complaints[0]}")
+            learn_dtypes(node, opset, known)
+        lacking = self._lacking(fragment, nodes, known, scope)
+        self._checked[key] = fragment, lacking
+        return lacking
+
+    def _lacking(
+        self, fragment: Fragment, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
+    ) -> NoKernel | None:
+        """The node that the provider cannot run; asked once for all fragments of the same nodes and dtypes."""
+        provider = self._provider or self._loader
+        if provider is None:
+            return None
+        wired = tuple([(node.kind, node.inputs) for node in fragment.nodes])
+        key = (wired, tuple(known.values()), scope.opset, id(scope.versions))
+        if key not in self._run:
+            loads = self._provider is None
+            among = () if loads else self._among
+            self._run[key] = lacking_kernel(provider, nodes, known, scope.versions, among=among, is_there=loads)
+        return self._run[key]
+
+
+def _refused(condition: Callable[..., Any], match: Match) -> str | None:
+    """Why a condition does not let a match pass; None where it does."""
+    try:
+        call_with_captures(condition, match)
+    except Refused as refusal:
+        return str(refusal)
+    return None
+
+
+def _written(held: Any) -> Any:
+    """What a name is bound to, but for which tensors these are."""
+    if isinstance(held, str):
+        return ""
+    return len(held) if isinstance(held, Several) else repr(held)
+
+
+def _is_plain(held: Any) -> bool:
+    """Whether what a name is bound to is said in full by how it is written: not a dict of tensors, say."""
+    if isinstance(held, tuple) and not isinstance(held, Several):
+        return all(isinstance(item, PLAIN) for one in held for item in (one if isinstance(one, list) else (one,)))
+    return True
+
+
+def _refuse_at_any_opset(node: onnx.NodeProto, in_function: bool) -> None:
+    """Raise RuleError for a node that is wrong whatever the model: the rule is to blame."""
+    newest = schema(node.domain, node.op_type, None)
+    complaints = check_node(node, newest.since_version if newest else 1, lambda _: None, in_function)
+    if complaints:
+        raise RuleError(f"What the rule writes breaks its schema: {complaints[0].rstrip('.')}; mend the rule.")

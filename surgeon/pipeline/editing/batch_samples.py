@@ -1,0 +1,181 @@
+"""Samples of a batch: what the original answers to each, and whether an edited model does so at other sizes."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.file.save import Written
+from surgeon.pipeline.editing.claim import Freed
+from surgeon.proof.check_options import CheckOptions
+from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.runtime.numerics.array_comparison import Comparison, OutputError, compare, dtype_name
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.ort_session import SessionError
+
+Arrays = dict[str, np.ndarray]
+
+
+def batch_sizes(old: int) -> tuple[int, ...]:
+    """The sizes at which a batch is compared with runs of the original.
+
+    1, at which broadcasting hides a size that was not changed; 2, the smallest at which samples can mix; 7, which
+    divides no usual size; and one beyond the old size, where that is not smaller.
+    """
+    return tuple(size for size in (1, 2, 7, *((old + 1,) if old >= 7 else ())) if size != old)
+
+
+@dataclass(slots=True)
+class SampleRun:
+    """What an edited model answered at several sizes.
+
+    ran: the sizes at which it ran.  refusal: why it did not at another; empty where it did.  compared: by output, one
+    comparison for each size.  answers: by size, all outputs.  merged: outputs that have the samples inside of a longer
+    axis, though the original has an axis of the old size.
+    """
+
+    ran: list[int] = field(default_factory=list)
+    refusal: str = ""
+    compared: dict[str, list[Comparison]] = field(default_factory=dict)
+    answers: dict[int, Arrays] = field(default_factory=dict)
+    merged: set[str] = field(default_factory=set)
+    silent: frozenset[str] = frozenset()
+
+    @property
+    def equal(self) -> frozenset[str]:
+        """The outputs, by the original's names, that answered each sample as the original does, at all sizes."""
+        if self.refusal:
+            return frozenset()
+        return frozenset(name for name, found in self.compared.items() if all(one.error.ok for one in found))
+
+    @property
+    def right(self) -> frozenset[str]:
+        """Those among them that answer two samples differently, which shows that samples are independent."""
+        return self.equal - self.silent
+
+
+class Samples:
+    """Runs of an original at the one size that it takes, as samples.
+
+    freed: the dynamic dim.  before: the original's skeleton.  names: by tensor of the edited model that bears another
+    name, its name in the original.  Raises InputsUnknown where no inputs can be made, SessionError where the original
+    does not run.
+    """
+
+    def __init__(
+        self,
+        freed: Freed,
+        before: ModelProto,
+        original: Written,
+        options: CheckOptions,
+        away: Away,
+        tolerances: tuple[float | None, float | None],
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self.freed, self.away, self.tolerances, self.names = freed, away, tolerances, names or {}
+        self._plan, self._seed = InputPlan(before), options.seed
+        known = {**options.dims, freed.name: freed.old}
+        self._sizes = self._plan.size_sets({name: size for name, size in known.items() if name in self._plan.free})[0]
+        self._original = original
+        self._fed: list[Arrays] = []
+        self._answers: list[Arrays] = []
+        self._extend(2)  # what answers to two tell apart does not depend on the first alone
+
+    def _extend(self, count: int) -> None:
+        """Have the original answer so many sets of inputs, alike in all but the dynamic ones."""
+        if len(self._fed) >= count:
+            return
+        with self.away.open(self._original) as session:
+            for number in range(len(self._fed), count):
+                made = self._plan.make(self._seed + number, self._sizes)
+                first = self._fed[0] if self._fed else made
+                fed = {name: (made if name in self.freed.feeds else first)[name] for name in made}
+                self._answers.append(session.run(fed))
+                self._fed.append(fed)
+
+    def run(self, edited: Written, sizes: Sequence[int], *, every: bool = True) -> SampleRun:
+        """Run an edited model at several sizes.  every: stop at the first at which it does not run.
+
+        What a model does never raises.
+        """
+        found = SampleRun(silent=self._silent())
+        try:
+            self._extend(-(-max(sizes) // self.freed.old))
+            with self.away.open(edited) as session:
+                for size in sizes:
+                    try:
+                        answer = session.run(self._feeds(size, session.inputs))
+                    except SessionError as refused:
+                        found.refusal = refused.line
+                        if every:
+                            break
+                        continue
+                    found.ran.append(size)
+                    found.answers[size] = answer
+                    for name, array in answer.items():
+                        found.compared.setdefault(self._name(name), []).append(self._compared(name, array, size))
+                        found.merged.update({self._name(name)} if self._is_merged(name, array) else ())
+        except SessionError as refused:
+            found.refusal = refused.line
+        return found
+
+    def _silent(self) -> frozenset[str]:
+        """The outputs that the original answers alike for the first two samples."""
+        one, other = self._answers[:2]
+        same = [
+            name for name in one if name in other and compare(name, one[name], other[name], *self.tolerances).error.ok
+        ]
+        return frozenset(same)
+
+    def _name(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def _feeds(self, size: int, inputs: Sequence[str]) -> Arrays:
+        """Inputs of the edited model at a size."""
+        found: Arrays = {}
+        for name in inputs:
+            source = self._name(name)
+            axis = self.freed.feeds.get(source)
+            parts = [fed[source] for fed in self._fed]
+            found[name] = parts[0] if axis is None else np.concatenate(parts, axis).take(range(size), axis)
+        return found
+
+    def _compared(self, name: str, array: np.ndarray, size: int) -> Comparison:
+        """One output beside the samples that it should consist of: the closest of all layouts of these."""
+        parts = [answer[source] for answer in self._answers if (source := self._name(name)) in answer]
+        found = [compare(name, wanted, array, *self.tolerances) for wanted in self._laid(parts, array, size)]
+        if found:
+            return min(found, key=lambda one: (not one.error.ok, one.error.max_abs))
+        if not parts:
+            return _other(name, array, "is no output of the original")
+        if self._name(name) in self._silent():
+            return compare(name, parts[0], array, *self.tolerances)
+        return _other(name, array, f"has shape {list(array.shape)}, which is not that of {size} samples")
+
+    def _is_merged(self, name: str, array: np.ndarray) -> bool:
+        """Whether an output has the samples inside of a longer axis, and could have them on one of the old size."""
+        shape, old = self._answers[0].get(self._name(name), array).shape, self.freed.old
+        grown = [one for one, other in zip(shape, array.shape, strict=False) if one != other]
+        return old in shape and any(size != old for size in grown)
+
+    def _laid(self, parts: Sequence[np.ndarray], array: np.ndarray, size: int) -> Iterator[np.ndarray]:
+        """All layouts of so many samples in the shape of an output: along one axis, outside or inside of others."""
+        if not parts or any(part.shape != parts[0].shape for part in parts) or array.ndim != parts[0].ndim:
+            return
+        old, shape = self.freed.old, parts[0].shape
+        for axis, width in enumerate(shape):
+            wanted = (*shape[:axis], width // old * size, *shape[axis + 1 :])
+            if width % old or width == 0 or array.shape != wanted:
+                continue
+            rows = width // old
+            yield np.concatenate(parts, axis).take(range(rows * size), axis)
+            if rows > 1:
+                split = [part.reshape(*shape[:axis], rows, old, *shape[axis + 1 :]) for part in parts]
+                yield np.concatenate(split, axis + 1).take(range(size), axis + 1).reshape(wanted)
+
+
+def _other(name: str, array: np.ndarray, why: str) -> Comparison:
+    """The comparison of an output that cannot be one of so many samples."""
+    return Comparison(OutputError(name, dtype_name(array), math.inf, math.inf, 0.0, 0.0, False), why)

@@ -1,0 +1,293 @@
+"""An edited model held against its original under ONNX Runtime, as its claim says what stands for what."""
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.file.save import Written
+from surgeon.ops.traversal import holds_half
+from surgeon.pipeline.editing.draft import ModelClaim, ModelDraft
+from surgeon.pipeline.editing.dynamic_dims_check import beyond
+from surgeon.pipeline.editing.structural_proof import why_not_same
+from surgeon.pipeline.editing.subgraph import extract
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.exposed_outputs import exposing, made_in
+from surgeon.proof.model.model_check import Verdict, concluded, told_oracle, tolerances
+from surgeon.proof.model.original_runs import Trials
+from surgeon.proof.model.trial import Trial
+from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown
+from surgeon.runtime.inputs.user_inputs import InputSet, read_inputs
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.ort_session import SessionError
+
+Arrays = dict[str, np.ndarray]
+STAGED = (
+    "The added nodes were run by themselves on what the original gives, as the runtime leaves roundings to float16 out "
+    "between nodes; the other nodes are the original's own."
+)
+MOST_MADE = 4  # sets of inputs that are made for the edited model, where the original's are made of those
+
+
+def check_edited(draft: ModelDraft, original: Written, edited: Written, options: CheckOptions) -> CheckResult:
+    """Run both models and compare every output of the edited one with the tensor that it claims to be.
+
+    The original runs on made inputs, or the user's; the edited model is fed with what it claims of them.  What a model
+    does never raises: every way of not running is an outcome.  Raises UsageError for options that mean nothing.
+    """
+    started = time.perf_counter()
+    before, after, claim = draft.source.skeleton, draft.skeleton, draft.claim
+    if claim.untold:
+        return CheckResult(Outcome.UNPROVED, claim.untold, (), time.perf_counter() - started, 0, {})
+    away = Away(options.required(), options.run_time)
+    rtol, atol = tolerances(before, options)
+    roles = _Roles.of(before, after, claim)
+    with ExitStack() as stack:
+        try:
+            fed = roles.made_sets(before, after, claim, options) if claim.made else {}
+        except InputsUnknown as unknown:
+            why = f"Inputs cannot be made: {unknown.reason}."
+            return CheckResult(Outcome.UNPROVED, why, (), time.perf_counter() - started, 0, {})
+        given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
+        shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
+        dims = {} if given else {**options.dims, **claim.sizes}
+        trials = _ShownTrials(shown, before, seed=options.seed, dims=dims, away=away, given=given, roles=roles)
+        is_same = claim.by_structure and not why_not_same(before, after, claim)
+        trials.run(None if claim.answers or is_same else edited, tables=not roles.part)
+        verdict = Verdict(trials, rtol, atol)
+        if trials.why:
+            outcome, reason = Outcome.UNPROVED, trials.why
+        else:
+            refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
+            outcome, reason = refusal or verdict.outcome()
+            if not refusal and outcome is Outcome.FAILED and claim.answers and holds_half(before):
+                staged = _in_stages(draft, edited, roles, trials, (rtol, atol), away)
+                if staged is not None:
+                    verdict, (outcome, reason) = staged
+        found = concluded(outcome, reason, verdict, started, (rtol, atol))
+        if claim.freed and outcome is Outcome.PROVED:
+            outcome, told, more = beyond(draft, original, edited, away, (rtol, atol), options)
+            worst = {error.name: error for error in found.outputs}
+            worst.update({item.error.name: item.error for item in more if not item.error.ok})
+            reason = f"{told[0].upper()}{told[1:]}{f'; {reason}' if reason else ''}."
+            taken = time.perf_counter() - started
+            found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
+        return replace(found, oracle=told_oracle(trials.oracle, trials.answered_by)) if found.oracle else found
+
+
+def told_by_structure(found: CheckResult) -> CheckResult:
+    """A check that could not tell, of a model whose nodes are the original's own."""
+    note = f"The nodes are the original's own, names apart; running told nothing: {found.reason}"
+    return replace(found, outcome=Outcome.PROVED, reason=note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """Which tensors of the original the edited model is fed with, and answers.
+
+    feeds, answers: the original's names by those of the edited model.  inner: tensors that the original has to show.
+    part: whether it has to show nothing else, so that what they do not need is not run.  tensors: all of the original.
+    """
+
+    feeds: Mapping[str, str]
+    answers: Mapping[str, str]
+    inner: Sequence[str]
+    part: bool
+    tensors: Collection[str]
+
+    @classmethod
+    def of(cls, before: ModelProto, after: ModelProto, claim: ModelClaim) -> "_Roles":
+        """The roles that a claim gives."""
+        feeds = {value.name: claim.original(value.name) for value in after.graph.input}
+        answers = {value.name: claim.original(value.name) for value in after.graph.output}
+        outputs = {value.name for value in before.graph.output}
+        sources = {source: claim.answers[source].sources for source in answers.values() if source in claim.answers}
+        wanted = {*(set(answers.values()) - sources.keys()), *(one for made in sources.values() for one in made)}
+        asked, made = {*feeds.values(), *wanted}, made_in(before)
+        part = not outputs <= asked and wanted <= set(made)
+        inner = [name for name in made if name in asked and (part or name not in outputs)]
+        return cls(feeds, answers, inner, part, {*made, *outputs, *feeds.values()})
+
+    def made_sets(
+        self, before: ModelProto, after: ModelProto, claim: ModelClaim, options: CheckOptions
+    ) -> dict[str, "_MadeSet"]:
+        """Inputs of the edited model, and the original's that follow from them, by what the trials call them.
+
+        They are the user's, or made.
+        """
+        found: dict[str, _MadeSet] = {}
+        for source, fed in _fed(after, options):
+            held = {self.feeds[name]: array for name, array in fed.items()}
+            arrays = {value.name: held[value.name] for value in before.graph.input if value.name in held}
+            for name, how in claim.made.items():
+                arrays[name] = how.change(*(held[source] for source in how.sources))
+            made = _MadeSet(source, arrays, fed)
+            found[str(made)] = made
+        return found
+
+    def feed(self, trial: Trial) -> Arrays:
+        """What the edited model is fed with, from a run of the original."""
+        held = {**trial.outputs, **trial.feeds}
+        return {name: held[source] for name, source in self.feeds.items() if source in held}
+
+    def expected(self, held: Mapping[str, np.ndarray], claim: ModelClaim) -> Arrays:
+        """What the edited model is to answer, from what a run of the original showed.
+
+        A sequence comes as `name[i]` and `len(name)`, whatever its name.
+        """
+        found: Arrays = {}
+        for name, source in self.answers.items():
+            made = claim.answers.get(source)
+            if made is not None:
+                found[name] = made.change(*(held[one] for one in made.sources))
+                continue
+            parts = [part for part in held if part == source or (part not in self.tensors and is_of(part, source))]
+            found.update({called(part, source, name): held[part] for part in parts})
+        return found
+
+    def hanging(self, unstable: Sequence[str], claim: ModelClaim) -> list[str]:
+        """The outputs of the edited model that are made of what the original did not repeat."""
+        found = {name: claim.answers.get(source) for name, source in self.answers.items()}
+        sources = {name: (self.answers[name],) if made is None else made.sources for name, made in found.items()}
+        return [name for name, of in sources.items() if any(is_of(part, one) for part in unstable for one in of)]
+
+
+def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays]]:
+    """Sets of inputs for an edited model, and where they come from: the user's, else made.  Raises InputsUnknown."""
+    given = read_inputs(after, options.inputs)
+    yield from ((one.source, one.arrays) for one in given)
+    if given:
+        return
+    plan = InputPlan(after)
+    known = {name: size for name, size in options.dims.items() if name in plan.free}
+    for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
+        yield f"seed {options.seed + number}", plan.make(options.seed + number, sizes)
+
+
+def is_of(part: str, name: str) -> bool:
+    """Whether a value that a run shows is a tensor, or belongs to a sequence, of this name."""
+    return _split(part, name) is not None
+
+
+def called(part: str, name: str, new: str) -> str:
+    """What such a value is called where the tensor or sequence has another name."""
+    before, after = _split(part, name) or ("", part.removeprefix(name))
+    return f"{before}{new}{after}"
+
+
+def _split(part: str, name: str) -> tuple[str, str] | None:
+    """What stands before and behind a name in what its parts are called: y[0], len(y), keys(y[0])."""
+    for before, end in (("", ""), ("len(", ")"), ("keys(", ")")):
+        after = part.removeprefix(before + name)
+        if part.startswith(before + name) and after.endswith(end) and (after == end or after.startswith("[")):
+            return before, after
+    return None
+
+
+class _ShownTrials(Trials):
+    """Trials of an original whose answers stand under the names of the edited model."""
+
+    def __init__(self, *rest: Any, roles: _Roles, **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self._roles = roles
+        self.answered_by = ""  # what ran the edited model
+        self._own: dict[int, Trial] = {}  # by id() of a trial, the same with what the original itself answered
+
+    def show(self, trial: Trial, claim: ModelClaim) -> None:
+        """Put what the edited model is to answer in the place of what the original did."""
+        self._own[id(trial)] = replace(trial)
+        trial.unstable = self._roles.hanging(trial.unstable, claim)
+        trial.outputs = self._roles.expected({**trial.outputs, **trial.feeds}, claim)
+
+    def own(self, trial: Trial) -> Arrays:
+        """What the original was fed with and itself answered, by its own names."""
+        return {**self._own[id(trial)].outputs, **trial.feeds}
+
+    def noise(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
+        """How far outputs move for no reason: those that are tensors of the original, by the edited model's names."""
+        moved = super().noise([self._own[id(trial)] for trial in trials])
+        return [{name: found.get(source, 0.0) for name, source in self._roles.answers.items()} for found in moved]
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeSet(InputSet):
+    """Inputs of the original that follow from those that the edited model is fed with."""
+
+    fed: Arrays
+
+
+def _answer(
+    edited: Written,
+    roles: _Roles,
+    claim: ModelClaim,
+    fed: Mapping[str, _MadeSet],
+    trials: _ShownTrials,
+    verdict: Verdict,
+    away: Away,
+) -> tuple[Outcome, str] | None:
+    """Run the edited model on what it claims to be fed with; return an outcome only if it does not get through."""
+    where = ""
+    try:
+        with away.open(edited) as session:
+            trials.answered_by = session.name
+            for trial in trials.made:
+                where = f" on the inputs of {trial.source}" if trial.source else ""
+                feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial)
+                lost = [name for name in session.inputs if name not in feeds]
+                if lost and f"len({roles.feeds[lost[0]]})" in trial.outputs:
+                    return Outcome.UNPROVED, f"The edited model takes the sequence '{lost[0]}', and none is fed here."
+                if lost:
+                    return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
+                trials.show(trial, claim)
+                verdict.hold(trial, session, {name: feeds[name] for name in session.inputs})
+    except SessionError as refused:
+        if refused.missing:
+            return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.line}"
+        return Outcome.FAILED, f"The original runs{where} but the edited model does not: {refused.line}"
+    return None
+
+
+def _in_stages(
+    draft: ModelDraft,
+    edited: Written,
+    roles: _Roles,
+    trials: _ShownTrials,
+    tolerances: tuple[float | None, float | None],
+    away: Away,
+) -> tuple[Verdict, tuple[Outcome, str]] | None:
+    """The edited model as two: the original's own nodes, and what was put behind them, run on what the original gives.
+
+    Between two nodes of float16 ONNX Runtime leaves roundings out, and a selection behind them jumps.  None where the
+    model is not of these two parts, or the second answers otherwise too.
+    """
+    bears = {source: name for name, source in draft.claim.tensors.items()}
+    answers = draft.claim.answers
+    added = [name for name, source in roles.answers.items() if source in answers]
+    sources = list(dict.fromkeys(source for name in added for source in answers[roles.answers[name]].sources))
+    ends = [bears.get(source, source) for source in sources]
+    try:
+        with Model.open(edited) as after:
+            before, own, behind = ModelDraft(draft.source), ModelDraft(after), ModelDraft(after)
+            extract(before, (), sources)
+            extract(own, (), ends)
+            extract(behind, ends, added)
+            if why_not_same(before.skeleton, own.skeleton, draft.claim):
+                return None
+            part = behind.patch().to_proto()
+        verdict = Verdict(trials, *tolerances)
+        with away.open(part) as session:
+            for trial in trials.made:
+                held = trials.own(trial)
+                answer = session.run({name: held[source] for name, source in zip(ends, sources, strict=True)})
+                verdict.add(trial, {**trial.outputs, **answer})
+    except (UsageError, SessionError):
+        return None
+    outcome, reason = verdict.outcome()
+    return (verdict, (outcome, f"{STAGED} {reason}".rstrip())) if outcome is not Outcome.FAILED else None

@@ -1,0 +1,172 @@
+"""Dimensions by name, in all the places of a model that state a shape."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import onnx
+from onnx import TypeProto
+
+from surgeon.ir.original_model import Origin
+from surgeon.ops.traversal import graphs_below, holders
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.shapes.algebra.size_expressions import parse, symbols
+from surgeon.shapes.constraints.input_dims import input_dims, wanted_inputs
+from surgeon.shapes.declared_types import Stated
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import Facts, Shape
+
+NAME = re.compile(r"[A-Za-z_][\w.]*(?:-[\w.]+)*")
+
+
+def dims_of(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """All dimensions that a model states: of inputs, outputs and value_info, in bodies and functions too."""
+    for holder in holders(model):
+        values = list(holder.value_info)
+        if isinstance(holder, onnx.GraphProto):
+            values += [*holder.input, *holder.output]
+        for value in values:
+            yield from dims_in(value.type)
+
+
+def dims_in(kind: TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """The dimensions of a type, or of what it is a sequence, an optional or a map of."""
+    which = kind.WhichOneof("value")
+    if which in ("tensor_type", "sparse_tensor_type"):
+        yield from getattr(kind, which).shape.dim
+    elif which in ("sequence_type", "optional_type"):
+        yield from dims_in(getattr(kind, which).elem_type)
+    elif which == "map_type":
+        yield from dims_in(kind.map_type.value_type)
+
+
+def free_names(model: onnx.ModelProto) -> list[str]:
+    """The free dimensions of a model's inputs, in order: their names, those in expressions, and `input[axis]`."""
+    found: dict[str, None] = {}
+    for value in wanted_inputs(model.graph).values():
+        if value.type.WhichOneof("value") == "tensor_type":
+            for size in input_dims(value):
+                if isinstance(size, str):
+                    found.update(dict.fromkeys(sorted(symbols(parse(size))) if "[" not in size else [size]))
+    return list(found)
+
+
+def rename_dims(model: onnx.ModelProto, change: Callable[[str], str]) -> int:
+    """Give names in all dimensions another form, those in expressions too; returns how many dimensions changed."""
+    changed = 0
+    for dim in dims_of(model):
+        text = dim.dim_param
+        if not text:
+            continue
+        names = symbols(parse(text))
+        new = change(text.strip()) if text.strip() in names else _renamed_in(text, change)
+        if new != text:
+            dim.dim_param = new
+            changed += 1
+    return changed
+
+
+def _renamed_in(text: str, change: Callable[[str], str]) -> str:
+    """An expression with other names in it; what stands before a bracket is a function."""
+
+    def new(found: re.Match[str]) -> str:
+        name = found.group()
+        return name if text[found.end() :].lstrip().startswith("(") else change(name)
+
+    return NAME.sub(new, text)
+
+
+def misfit(model: onnx.ModelProto) -> str:
+    """What onnx says against the sizes that a model's inputs have, whatever it states of others; empty for nothing."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for holder in holders(bare):
+        del holder.value_info[:]
+    main, *bodies = graphs_below(bare.graph)
+    for value in (*main.output, *(value for body in bodies for value in (*body.input, *body.output))):
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    try:
+        onnx.shape_inference.infer_shapes(bare, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        told = re.sub(r"\[\w+\] |Inference error\(s\): ", "", " ".join(str(error).split())).rstrip(".")
+        return re.sub(r"\(op_type:(\w+)(?:, node name: (.*?))?\)", _node_told, told)
+    return ""
+
+
+def _node_told(found: re.Match[str]) -> str:
+    op, name = found.groups()
+    return f"{op} at {name!r}" if name else op
+
+
+def state(value: onnx.ValueInfoProto, facts: Facts) -> None:
+    """Write what is known of a tensor's shape into what states it; sizes that nothing tells stay open."""
+    stated = value.type.tensor_type
+    if facts.dtype is not None and not stated.elem_type:
+        stated.elem_type = facts.dtype
+    if facts.shape is None:
+        for dim in stated.shape.dim:
+            dim.Clear()
+        return
+    stated.ClearField("shape")
+    stated.shape.SetInParent()
+    for size in facts.shape:
+        dim = stated.shape.dim.add()
+        if isinstance(size, int):
+            dim.dim_value = size
+        elif "?" not in str(size):
+            dim.dim_param = str(size)
+
+
+def restate_outputs(draft: ModelDraft) -> Iterator[str]:
+    """State shapes anew of outputs that are stated otherwise than their nodes make, and say of which.
+
+    Ranks count, and sizes that are numbers; what nothing tells but the statement stays.
+    """
+    origin = Origin(draft.index)
+    made = Shapes(origin, stated=Stated(origin, distrusted=True))
+    for value in draft.graph.output:
+        dims = value.type.tensor_type.shape.dim
+        facts = made.facts(draft.index.main, value.name)
+        if dims and facts.shape is not None and _contradicts(dims, facts.shape):
+            before = _text(dims)
+            state(value, facts)
+            yield f"the output {value.name!r} is stated as {_text(value.type.tensor_type.shape.dim)}, not as {before}"
+
+
+def _contradicts(stated: Sequence[onnx.TensorShapeProto.Dimension], made: Shape) -> bool:
+    """Whether a shape that is stated is of another rank than one that is made, or has another number somewhere."""
+    pairs = zip(stated, made, strict=False)
+    numbers = [(dim.dim_value, size) for dim, size in pairs if dim.HasField("dim_value") and isinstance(size, int)]
+    return len(stated) != len(made) or any(one != other for one, other in numbers)
+
+
+def _text(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> str:
+    sizes = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
+    return f"[{', '.join(sizes)}]"
+
+
+def restate(draft: ModelDraft) -> int:
+    """State the shapes of all that nodes of the main graph make, as they follow from the inputs; returns how many."""
+    graph = draft.graph
+    before = {value.name: value for value in graph.value_info}
+    kept = [before[name] for name in before]
+    del graph.value_info[:]
+    draft.changed()
+    ends = {value.name for value in (*graph.input, *graph.output)}
+    shapes: Shapes = draft.shapes
+    for name in (name for node in graph.node for name in node.output if name and name not in ends):
+        facts = shapes.facts(draft.index.main, name)
+        earlier = before.get(name)
+        if earlier is not None and (not earlier.type.HasField("tensor_type") or facts.dtype is None):
+            graph.value_info.append(earlier)
+        elif facts.dtype is not None:
+            made = onnx.ValueInfoProto(name=name)
+            if earlier is not None:
+                made.CopyFrom(earlier)
+            state(made, facts)
+            graph.value_info.append(made)
+    stored = {value.name for value in graph.value_info}
+    made_here = {name for node in graph.node for name in node.output}
+    graph.value_info.extend(value for value in kept if value.name not in stored | made_here | ends)
+    draft.changed()
+    return len(graph.value_info)

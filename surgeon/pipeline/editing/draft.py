@@ -1,0 +1,282 @@
+"""A model under edit: what it is to be, what can be told of it now, and what it claims of the model it was made of."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
+
+from surgeon.errors import UsageError
+from surgeon.file.editable_model import Editable
+from surgeon.file.model import Model
+from surgeon.ir.index import Index
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.traversal import graphs_below, unused
+from surgeon.pipeline.editing.claim import Freed
+from surgeon.pipeline.editing.trial_runs import TrialRuns
+from surgeon.printed_commands import command
+from surgeon.shapes.algebra.size_expressions import Size, symbols
+from surgeon.shapes.constraints.input_dims import wanted_inputs
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.non_tensor_types import is_no_tensor, type_of_no_tensor
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import Facts
+from surgeon.text import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """How a value is made of others.
+
+    Attributes:
+        sources: what these are called in the claim (`ModelClaim.original`): for an input of the original, inputs of the
+            edited model; for an output of the edited model, tensors of the original.
+        change: takes their values, in this order.
+    """
+
+    sources: tuple[str, ...]
+    change: Callable[..., np.ndarray]
+
+
+@dataclass(slots=True)
+class ModelClaim:
+    """What an edited model claims of the one that it was made of: what it is fed with, and what it answers.
+
+    Attributes:
+        tensors: by tensor of the edited model that bears another name now, its name in the original.
+        sizes: of dimensions of the original's inputs that the edited model fixes, by name.
+        made: by input of the original, what makes its value of values that the edited model is fed with.
+        answers: by output of the edited model that is no tensor of the original, how it is made of such.
+        dims: by free dimension that bears another name now, or is as large as others, what these are in the original.
+        freed: sizes that the original fixes and the edited model does not.
+        by_structure: whether the nodes of both, names apart, are to be the same.
+        untold: why nothing can be told of the edited model, as a sentence; empty where something can.
+    """
+
+    tensors: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    made: dict[str, MadeOf] = field(default_factory=dict)
+    answers: dict[str, MadeOf] = field(default_factory=dict)
+    dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    freed: list[Freed] = field(default_factory=list)
+    by_structure: bool = True
+    untold: str = ""
+
+    def original(self, name: str) -> str:
+        """What a tensor of the edited model is called in the original."""
+        return self.tensors.get(name, name)
+
+    def make(self, source: str, sources: tuple[str, ...], change: Callable[..., np.ndarray]) -> None:
+        """State that a value which the edited model was fed with is now made of others, by the claim's names."""
+        earlier = {name: how for name, how in self.made.items() if source in how.sources}
+        if not earlier:
+            self.made[source] = MadeOf(sources, change)
+        for name, how in earlier.items():
+            place = how.sources.index(source)
+            self.made[name] = MadeOf(
+                (*how.sources[:place], *sources, *how.sources[place + 1 :]),
+                _composed(how.change, place, len(sources), change),
+            )
+
+    def answer(self, name: str, sources: tuple[str, ...], change: Callable[..., np.ndarray]) -> None:
+        """State that a new output is made of tensors of the original, or of earlier outputs, by the claim's names."""
+        made = MadeOf(sources, change)
+        for source in sources:
+            earlier = self.answers.get(source)
+            if earlier is not None:
+                place = made.sources.index(source)
+                rest = made.sources[place + 1 :]
+                change = _composed(made.change, place, len(earlier.sources), earlier.change)
+                made = MadeOf((*made.sources[:place], *earlier.sources, *rest), change)
+        self.answers[name] = made
+
+
+def _composed(
+    outer: Callable[..., np.ndarray], place: int, count: int, inner: Callable[..., np.ndarray]
+) -> Callable[..., np.ndarray]:
+    """A function whose argument at a place is what another makes of `count` arguments there."""
+
+    def both(*arrays: np.ndarray) -> np.ndarray:
+        return outer(*arrays[:place], inner(*arrays[place : place + count]), *arrays[place + count :])
+
+    return both
+
+
+class ModelDraft(Editable):
+    """A model under edit.
+
+    Change `skeleton`, then call `changed`.  What the analyses tell is of the state before, until then.
+
+    Attributes:
+        skeleton: the model as it is to be, the payloads of large tensors cut out; see `surgeon.file.editable_model`.
+        claim: what the edited model claims of the original.
+        runs: how an edit may run models to decide between several results; None where it may run nothing.
+    """
+
+    def __init__(self, source: Model) -> None:
+        super().__init__(source)
+        self.claim = ModelClaim()
+        self.runs: TrialRuns | None = None
+        self._index: Index | None = None
+
+    @property
+    def graph(self) -> GraphProto:
+        """The main graph."""
+        return self.skeleton.graph
+
+    @property
+    def index(self) -> Index:
+        """Who makes and who reads each tensor.  Raises GraphError for a model that breaks ONNX's rules."""
+        if self._index is None:
+            self._index = Index(self)
+            self._index.check()
+        return self._index
+
+    @property
+    def shapes(self) -> Shapes:
+        """Shapes and dtypes of all tensors, for any size of the free dimensions."""
+        return shapes_of(self.index)
+
+    def changed(self) -> None:
+        """Forget what was told of the model: it is another one now."""
+        self._index = None
+
+    @property
+    def inputs(self) -> list[ValueInfoProto]:
+        """The inputs of the main graph that have to be given: those without an initializer."""
+        return list(wanted_inputs(self.graph).values())
+
+    def input(self, name: str) -> ValueInfoProto:
+        """The input of this name.  Raises UsageError where there is none, with the nearest names."""
+        return _named(self.graph.input, name, "input")
+
+    def output(self, name: str) -> ValueInfoProto:
+        """The output of this name.  Raises UsageError where there is none, with the nearest names."""
+        return _named(self.graph.output, name, "output")
+
+    def tensors(self) -> list[str]:
+        """The tensors of the main graph: its inputs, what is stored, what its nodes make."""
+        graph = self.graph
+        found = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
+        found += [tensor.values.name for tensor in graph.sparse_initializer]
+        return list(dict.fromkeys([*found, *(name for node in graph.node for name in node.output if name)]))
+
+    def kind(self, name: str) -> str:
+        """What a tensor of the main graph is: "output", "input" or "tensor"."""
+        if any(value.name == name for value in self.graph.output):
+            return "output"
+        return "input" if any(value.name == name for value in self.graph.input) else "tensor"
+
+    def require_tensor(self, name: str) -> None:
+        """Raise UsageError where the main graph has no tensor of this name, with the nearest names."""
+        known = self.tensors()
+        if name not in known:
+            if any(value.name == name for value in self.graph.output):
+                raise UsageError(f"Nothing makes {name!r}, an output of the model; mend it or export it again.")
+            _, *bodies = graphs_below(self.graph)
+            if name and any(name in names_in(body) for body in bodies):
+                raise UsageError(f"{name!r} is a tensor inside of a body; name one of the main graph.")
+            raise UsageError(unknown("tensor", name, known))
+
+    def require_free(self, name: str) -> None:
+        """Raise UsageError where a tensor of this name is there, in any scope."""
+        if not name:
+            raise UsageError("A tensor cannot have an empty name; give it another.")
+        if name in self.taken():
+            raise UsageError(f"The name {name!r} is taken by another tensor of the model; choose another.")
+
+    def taken(self) -> set[str]:
+        """The names of all tensors in the main graph and in the bodies that it holds."""
+        return {name for graph in graphs_below(self.graph) for name in names_in(graph)}
+
+    def store(self, *tensors: TensorProto) -> None:
+        """Put stored tensors into the main graph; below IR version 4 each is an input too (ONNX IR spec, "Graphs")."""
+        self.graph.initializer.extend(tensors)
+        if self.skeleton.ir_version < 4:
+            stated = [(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in tensors]
+            self.graph.input.extend(onnx.helper.make_tensor_value_info(*item) for item in stated)
+
+    def fresh(self, name: str) -> str:
+        """A name that no tensor bears: this one, or this one with a number behind it."""
+        return unused(name, self.taken())
+
+    def told_of(self, name: str) -> Facts:
+        """Dtype and shape of a tensor of the main graph by the nodes before it, whatever is stated of it itself."""
+        stated = next((value for value in self.graph.value_info if value.name == name), None)
+        if stated is None:
+            return self.shapes.facts(self.index.main, name)
+        kept = TypeProto()
+        kept.CopyFrom(stated.type)
+        stated.ClearField("type")
+        self.changed()
+        try:
+            return self.shapes.facts(self.index.main, name)
+        finally:
+            stated.type.CopyFrom(kept)
+            self.changed()
+
+    def facts(self, name: str) -> ValueInfoProto:
+        """Dtype and shape of a tensor of the main graph, as an input or output of the graph states them.
+
+        Of a sequence, as onnx infers them.
+
+        Raises UsageError where the dtype or the rank cannot be told.
+        """
+        ends, inner = [*self.graph.input, *self.graph.output], self.graph.value_info
+        others = [value for value in inner if value.type.WhichOneof("value") not in (None, "tensor_type")]
+        stated = next((value for value in (*ends, *others) if value.name == name), None)
+        if stated is not None and stated.type.WhichOneof("value") is not None:
+            copy = ValueInfoProto()
+            copy.CopyFrom(stated)
+            return copy
+        found = self.shapes.facts(self.index.main, name)
+        if found.dtype is None:
+            held = type_of_no_tensor(self.skeleton, name)
+            if held is not None:
+                return ValueInfoProto(name=name, type=held)
+            if is_no_tensor(self.skeleton, name):
+                raise UsageError(
+                    f"{name!r} is a sequence or an optional of which nothing tells what it holds, so nothing can state "
+                    "it; name tensors before it, or those that are taken out of it."
+                )
+        if found.dtype is None or found.shape is None:
+            raise untold(name, found)
+        return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
+
+
+def _dimension(size: Size) -> int | str | None:
+    """A size as a graph states it: one of which nothing is known has no name."""
+    return size if isinstance(size, int) else None if any(name.startswith("?") for name in symbols(size)) else str(size)
+
+
+def names_in(graph: GraphProto) -> Iterator[str]:
+    """The names of the tensors that a graph itself has, in all places where one can stand."""
+    yield from (value.name for values in (graph.input, graph.output, graph.value_info) for value in values)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
+    for node in graph.node:
+        yield from node.output
+        yield from node.input
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """A sentence on a name that there is not, with the nearest that there are."""
+    return f"The model has no {kind} {name!r}; {nearest(name, known)}"
+
+
+def untold(name: str, known: Facts) -> UsageError:
+    """A refusal for a tensor whose dtype or rank is not known."""
+    what, dtype = ("dtype", "DTYPE") if known.dtype is None else ("rank", dtype_name(known.dtype))
+    sizes = "SIZE,..." if known.shape is None else ",".join(str(_dimension(size) or "?") for size in known.shape)
+    state = "--state", f"{name}={dtype}[{sizes}]"
+    return UsageError(
+        f"The {what} of {name!r} cannot be told from the graph; state it: {command('edit', 'IN', 'OUT', *state)}."
+    )
+
+
+def _named(values: Iterable[ValueInfoProto], name: str, kind: str) -> ValueInfoProto:
+    found = {value.name: value for value in values}
+    if name not in found:
+        raise UsageError(unknown(kind, name, found))
+    return found[name]

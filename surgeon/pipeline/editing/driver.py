@@ -1,0 +1,297 @@
+"""The driver of edits: open, edit, hold against the original, save."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import GraphError, SurgeonError, UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written, exported, is_in_memory, label
+from surgeon.file.patch import Patch
+from surgeon.file.save import DataMode, Written, save
+from surgeon.file.temporary_model import written_beside
+from surgeon.pipeline.editing.claim_check import check_edited, told_by_structure
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.editing.structural_proof import why_not_same
+from surgeon.pipeline.editing.trial_runs import TrialRuns
+from surgeon.pipeline.reports.edit_report import Done, EditReport
+from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_check, require_output
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.final_check import invalidity, require_passed
+from surgeon.proof.model.load_check import require_loaded
+from surgeon.result_base import ModelAndReport
+from surgeon.runtime.inputs.user_inputs import read_inputs
+
+Checking: TypeAlias = Literal["auto", "model", "none"]
+CHECKINGS = ("auto", "model", "none")
+
+
+def edit(
+    source: Source,
+    edits: Edit | Sequence[Edit],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    check: Checking = "auto",
+    require_proof: bool = False,
+    dry_run: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> tuple[Any, EditReport]:
+    """Change a whole model: names, sizes, what it takes and gives.  What no edit touches stays byte for byte.
+
+    Args:
+        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        edits: values of `surgeon.edits`, applied in order.
+        output: the path to write, for a source that is a path.
+        check: "model" runs the original and the edited model and compares what they claim to share; "auto" does so
+            where it does not follow from the nodes, which are the original's own; "none" runs nothing.
+        require_proof: treat a result that cannot be proved as a failed one.
+        dry_run: say what would be done, write nothing.
+        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        force: overwrite a data file of other content.
+        options: seeds, sizes, tolerances and limits of the check.
+
+    Returns:
+        The model in the kind it was given (a path: the path written), and an EditReport.
+
+    Raises:
+        UsageError: an edit names what the model has not, or cannot be.
+        GraphError: a node of the model stands in the way, or the result would be no valid model.
+        CheckFailed: the edited model answers otherwise than it claims; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> edits = [surgeon.edits.Rename("input_ids", "tokens")]
+        >>> path, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edits, output="renamed.onnx")
+        >>> report.outcome
+        'proved'
+    """
+    wanted = [edits] if isinstance(edits, Edit | str) or not isinstance(edits, Iterable) else list(edits)
+    _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options_of(options))
+    if isinstance(source, gs.Graph):
+        proto = exported(source)
+        made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
+        return ModelAndReport((source if dry_run else gs.import_onnx(made), report))
+    run = _Run(output_of(output), check, require_proof, options_of(options))
+    run.data, run.force, run.dry_run = external_data, force, dry_run
+    original = as_written(source)
+    run.report = EditReport(label(source), str(output or ""))
+    started = time.perf_counter()
+    try:
+        made = run.go(original, wanted)
+    finally:
+        run.report.seconds = time.perf_counter() - started
+    return ModelAndReport((source if dry_run else made, run.report))
+
+
+def _refuse_misuse(
+    source: Any,
+    edits: Sequence[Edit],
+    output: str | os.PathLike[str] | None,
+    check: str,
+    dry_run: bool,
+    require_proof: bool,
+    options: CheckOptions,
+) -> None:
+    """Raise UsageError for arguments that do not exist or do not fit together."""
+    options.require()
+    if options.layers:
+        raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
+    for item in edits:
+        if not isinstance(item, Edit):
+            raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
+        with _refusing(item):
+            item.require_kinds()
+    if not edits:
+        raise UsageError("Nothing is asked for; name an edit.")
+    require_check(check, CHECKINGS, require_proof)
+    in_memory = is_in_memory(source)
+    require_output(in_memory, output, dry_run)
+
+
+@contextmanager
+def edited(
+    source: Written,
+    edits: Sequence[Edit],
+    output: str | os.PathLike[str] | None,
+    *,
+    check: Checking,
+    require_proof: bool,
+    options: CheckOptions,
+) -> Iterator[tuple[Written, EditReport]]:
+    """The edited model for the time of something else, in memory or as a file that is gone when the context is left.
+
+    output: where what comes of it is to go.  Raises as `edit`.
+    """
+    run = _Run(output_of(output), check, require_proof, options)
+    run.report = EditReport(label(source), str(output or ""))
+    started = time.perf_counter()
+    with ExitStack() as stack:
+        made = run.between(source, edits, stack)
+        run.report.seconds = time.perf_counter() - started
+        yield made, run.report
+
+
+class _Run:
+    """One run of edits over a model."""
+
+    report: EditReport
+    data: DataMode
+    force: bool
+    dry_run: bool
+
+    def __init__(self, output: Path | None, check: Checking, require_proof: bool, options: CheckOptions) -> None:
+        self.output, self.check, self.require_proof, self.options = output, check, require_proof, options
+
+    def go(self, original: Written, edits: Sequence[Edit]) -> Any:
+        """Apply the edits, stage by stage, and write what comes of the last; each is held against the one before."""
+        with ExitStack() as stack:
+            source: Written = original
+            stages = list(_stages(edits))
+            for number, stage in enumerate(stages):
+                model = stack.enter_context(Model.open(source))
+                draft = self._apply(model, stage, source)
+                is_last = number == len(stages) - 1
+                patch = draft.patch(self.output, whole=not is_last or self.data not in ("auto", "copy"))
+                if not is_last:
+                    source = self._between(draft, patch, source, stack)
+                else:
+                    return self._finish(draft, patch, source, original)
+        raise AssertionError("there is a last stage")
+
+    def between(self, source: Written, edits: Sequence[Edit], stack: ExitStack) -> Written:
+        """Apply the edits as `go` does, and leave the last stage as those before it."""
+        for stage in _stages(edits):
+            draft = self._apply(stack.enter_context(Model.open(source)), stage, source)
+            source = self._between(draft, draft.patch(self.output, whole=True), source, stack)
+        return source
+
+    def _apply(self, model: Model, edits: Sequence[Edit], source: Written) -> ModelDraft:
+        draft = ModelDraft(model)
+        draft.runs = None if self.check == "none" else TrialRuns(source, self.output, self.options)
+        for item in edits:
+            with _refusing(item):
+                self.report.edits.append(Done(item, tuple(item.apply(draft))))
+            draft.changed()
+        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused, and none is made
+        self.options.require_dims_of(model.skeleton.graph, draft.graph)
+        first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
+        self.report.skeletons = first, draft.skeleton
+        self.report.nodes = len(first.graph.node), len(draft.graph.node)
+        return draft
+
+    def _between(self, draft: ModelDraft, patch: Patch, source: Written, stack: ExitStack) -> Written:
+        """What stands between two stages, as a file beside the source where that is one."""
+        made: Written
+        if draft.path is None:
+            made = patch.to_proto()
+        else:
+            made = stack.enter_context(written_beside(draft.source, patch, self.output))
+        self._look(draft, source, made)
+        self.options = _as_fed(draft, self.options)
+        return made
+
+    def _finish(self, draft: ModelDraft, patch: Patch, source: Written, original: Written) -> Any:
+        """Write the last stage."""
+        if self.dry_run:
+            draft.source.check_data()  # as saving would
+            self._is_same(draft)
+            return None
+        if self.output is None:
+            made = patch.to_proto()
+            self._look(draft, source, made, original)
+            return made
+        pieces = patch.pieces()
+        new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
+        self.report.bytes = (sum(piece[1] - piece[0] for piece in pieces if isinstance(piece, tuple)), new)
+        save(
+            draft.source,
+            patch,
+            self.output,
+            external_data=self.data,
+            force=self.force,
+            check=lambda path: self._look(draft, source, path, original),
+        )
+        self.report.written = True
+        return self.output
+
+    def _is_same(self, draft: ModelDraft) -> bool:
+        """Whether a stage needs no run, as its nodes are those of the model before it; notes what is not."""
+        other = why_not_same(draft.source.skeleton, draft.skeleton, draft.claim)
+        same = not other and draft.claim.by_structure
+        self.report.by_structure = self.report.by_structure and same
+        self.report.other = self.report.other or other
+        return same
+
+    def _look(self, draft: ModelDraft, source: Written, made: Written, original: Written | None = None) -> None:
+        """Hold what a stage made against what it was made of; raises where it is not what it claims to be.
+
+        original: what was given, for the last stage.
+        """
+        complaint = invalidity(draft.source, made)
+        if complaint is not None:
+            raise GraphError(f"The edited model would be invalid ({complaint}); nothing was written.")
+        if original is not None:
+            self.report.refused = require_loaded("edited", [original], made, self.options, self.report)
+        same = self._is_same(draft)
+        if self.check == "none" or (self.check == "auto" and same):
+            return
+        draft.source.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
+        found = check_edited(draft, source, made, self.options)
+        if found.outcome is Outcome.UNPROVED and same:
+            found = told_by_structure(found)
+        before = self.report.check
+        if before is None or before.outcome is Outcome.PROVED:
+            self.report.check = found if before is None else _with_differences(before, found)
+        require_passed("edited", found, self.require_proof, self.report)
+
+
+@contextmanager
+def _refusing(item: Edit) -> Iterator[None]:
+    """Say of what is refused that it is this edit."""
+    try:
+        yield
+    except SurgeonError as error:
+        error.edit = item
+        raise
+
+
+def _with_differences(before: CheckResult, found: CheckResult) -> CheckResult:
+    """The check of a later stage, with what was told apart of an earlier one."""
+    if not before.differs_on:
+        return found
+    reason = " ".join(part for part in (before.reason, found.reason) if part)
+    return replace(found, reason=reason, differs_on=tuple(dict.fromkeys((*before.differs_on, *found.differs_on))))
+
+
+def _as_fed(draft: ModelDraft, options: CheckOptions) -> CheckOptions:
+    """The same options where the inputs that are given are called as a stage calls them, for those behind it."""
+    names = {draft.claim.original(value.name): value.name for value in draft.graph.input}
+    if not options.inputs or draft.claim.made or all(old == new for old, new in names.items()):
+        return options
+    given = [one.arrays for one in read_inputs(draft.source.skeleton, options.inputs)]
+    return replace(options, inputs=[{names.get(name, name): held[name] for name in held} for held in given])
+
+
+def _stages(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
+    """Edits in runs whose claims can be told together: nothing is both fed with inner tensors and makes inputs.
+
+    An edit that stands alone is a run of its own: one whose answer jumps would be found wrong beside one that rounds.
+    """
+    stage: list[Edit] = []
+    for item in edits:
+        mixes = item.feeds != "kept" and any(before.feeds not in ("kept", item.feeds) for before in stage)
+        if stage and (mixes or item.alone or stage[-1].alone):
+            yield stage
+            stage = []
+        stage.append(item)
+    if stage:
+        yield stage

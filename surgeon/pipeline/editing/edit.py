@@ -1,0 +1,224 @@
+"""What an edit of a whole model is: a value that says what is to be, and how it is typed."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+from surgeon.errors import RuleError, UsageError
+from surgeon.ops.schemas.attribute_values import DTYPES, dtype_number
+from surgeon.pipeline.editing.draft import ModelDraft
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _are(value: object, is_one: Callable[[object], bool]) -> bool:
+    return isinstance(value, (list, tuple)) and all(map(is_one, value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _are_two(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_whole, value))
+
+
+_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "str": ("a string", _is_text),
+    "str | None": ("a string, or None", lambda value: value is None or _is_text(value)),
+    "tuple[int, int] | None": ("two whole numbers, or None", lambda value: value is None or _are_two(value)),
+    "int": ("a whole number", _is_whole),
+    "float": ("a number", _is_number),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "tuple[str, ...]": ("a list of names", lambda value: _are(value, _is_text)),
+    "tuple[float, ...]": ("a list of numbers", lambda value: _are(value, _is_number)),
+    "collections.abc.Mapping[str, typing.Any]": ("a table", lambda value: isinstance(value, Mapping)),
+}
+
+
+class Edit(ABC):
+    """One change of a whole model, as a value: a frozen dataclass whose docstring is its manual.
+
+    Attributes:
+        flag: what it is called at the command line and in a recipe, as in `--rename`.
+        metavar: what stands behind the flag, as in `OLD=NEW`; empty for a flag that takes nothing.
+        feeds: whether the edited model is fed with what the original is ("kept"), with inner tensors of it ("inner"),
+            or with something that the original's inputs are made of ("made").
+        jumps: whether its answer jumps where what it reads moves by a rounding, as the index of a largest number does;
+            such an edit is held against the model that it is made to alone, apart from those before and behind it.
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.Rename("input_ids", "tokens")
+        >>> edit.flag, edit.spelling
+        ('rename', 'input_ids=tokens')
+    """
+
+    flag: ClassVar[str]
+    metavar: ClassVar[str]
+    feeds: ClassVar[Literal["kept", "inner", "made"]] = "kept"
+    jumps: ClassVar[bool] = False
+
+    def require_kinds(self) -> None:
+        """Raise UsageError for a field that is to be a string, a number or a list, and is none."""
+        parts: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        for part in parts:
+            value, name = getattr(self, part.name), type(self).__name__
+            kind = part.type.__name__ if isinstance(part.type, type) else str(part.type)
+            told, is_one = _KINDS.get(kind, ("", None))
+            if is_one is not None and not is_one(value):
+                raise UsageError(f"{part.name} of {name} is {told}, not {value!r}; see help(surgeon.edits.{name}).")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the edit from what stands behind its flag: by its fields none, one, or two as LEFT=RIGHT.
+
+        Args:
+            text: as typed.
+
+        Returns:
+            The edit.
+
+        Raises:
+            UsageError: the text is not of the form of `metavar`.
+        """
+        count = len(cls._fields())
+        given = pair(text, cls.metavar) if count == 2 else (text,) * count
+        return cls(*given)
+
+    @property
+    def spelling(self) -> str:
+        """What `parse` reads it from."""
+        return "=".join(str(getattr(self, name)) for name in self._fields())
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is held against the model before it by itself: its answer jumps, or it claims more than others."""
+        return self.jumps
+
+    @classmethod
+    def _fields(cls) -> list[str]:
+        return [item.name for item in dataclasses.fields(cls)]  # type: ignore[arg-type]  # each edit is a dataclass
+
+    @abstractmethod
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Change a draft, and its claim where names, inputs or outputs are others now.
+
+        Args:
+            draft: the model under edit; nobody sees what is changed of it where this raises.
+
+        Returns:
+            What was done, in sentences without a full stop, as "input 'x' is called 'y'"; none where it is so already.
+
+        Raises:
+            UsageError: the model has not what the edit names, or cannot be as it says.
+            GraphError: a node of the model stands in the way.
+        """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the edit's fields as JSON can hold them."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # as above
+
+
+class KeyedEdit(Edit):
+    """An edit of one tensor, the first field, with settings behind it: "images,layout=NHWC,bgr".
+
+    settings: what reads the value of each, by the field that it is.
+    """
+
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the name, and settings behind it."""
+        name, settings = keyed(text, cls.metavar, cls.settings)
+        return cls(name, **settings)  # type: ignore[call-arg]  # as above
+
+    @property
+    def spelling(self) -> str:
+        """The name, and settings behind it."""
+        return spelled(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings})
+
+
+def dtype_asked(name: str) -> int:
+    """The number of a dtype that an edit was given by name.  Raises UsageError where there is none such."""
+    try:
+        number = dtype_number(name)
+    except RuleError as error:
+        raise UsageError(str(error)) from None
+    if number not in DTYPES:
+        raise UsageError(f"{name!r} is no dtype; write a name such as 'float16'.")
+    return number
+
+
+def pair(text: str, form: str) -> tuple[str, str]:
+    """The two sides of the last `=` of a text.  form: what it should be, for the refusal.  Raises UsageError."""
+    left, sign, right = text.rpartition("=")
+    if not sign or not left.strip() or not right.strip():
+        raise UsageError(f"{text!r} is not of the form {form}.")
+    return left.strip(), right.strip()
+
+
+def keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+    """A name, and what stands behind it as `,key=value`: "images,layout=NHWC,bgr".
+
+    known: what reads the value of each key; a key alone has the value "true".  Raises UsageError for a text that is not
+    of the form, with a key that is not known or a value that cannot be read.
+    """
+    head, *rest = [part.strip() for part in text.split(",")]
+    if not head or "=" in head:
+        raise UsageError(f"{text!r} is not of the form {form}.")
+    found: dict[str, Any] = {}
+    for part in rest:
+        key, sign, value = part.partition("=")
+        if key not in known:
+            raise UsageError(f"{key!r} is no setting of {form}; there are {', '.join(known)}.")
+        try:
+            found[key] = known[key](value if sign else "true")
+        except ValueError:
+            raise UsageError(f"{value!r} is no value of {key} in {text!r}; it is of the form {form}.") from None
+    return head, found
+
+
+def spelled(head: str, settings: Mapping[str, Any]) -> str:
+    """What `keyed` reads: settings that are None, False or empty are left out."""
+    parts = [head]
+    for key, value in settings.items():
+        if value is True:
+            parts.append(key)
+        elif isinstance(value, tuple):
+            parts += [f"{key}={'/'.join(f'{item:g}' for item in value)}"] if value else []
+        elif value not in (None, False, ""):
+            parts.append(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}")
+    return ",".join(parts)
+
+
+def flag_of(text: str) -> bool:
+    """A setting that is on or off.  Raises ValueError."""
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers with slashes between them.  Raises ValueError."""
+    return tuple(float(part) for part in text.split("/"))
+
+
+def names(text: str, form: str) -> tuple[str, ...]:
+    """The names in a text, with commas between them.  Raises UsageError where there is none, or one twice."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise UsageError(f"{text!r} is not of the form {form}.")
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice!r} is named twice in {text!r}; name it once.")
+    return found

@@ -1,0 +1,80 @@
+"""Ifs whose conditions an edit made constant: the branch that is taken comes into the graph around the If."""
+
+from collections.abc import Iterator
+
+from onnx import GraphProto, NodeProto, helper
+
+from surgeon.ir.scope import Node
+from surgeon.ops.traversal import graphs_below, unused
+from surgeon.pipeline.editing.draft import ModelDraft, names_in
+from surgeon.pipeline.editing.prune import remove
+from surgeon.pipeline.editing.tensor_renaming import rename_in
+
+
+def decided_ifs(draft: ModelDraft) -> Iterator[tuple[Node, bool]]:
+    """The Ifs outside of local functions whose conditions are constants, with these."""
+    for scope in draft.index.scopes:
+        for node in scope.by_op.get("If", ()) if scope.function is None else ():
+            condition = draft.index.constants.scalar(scope, node.inputs[0])
+            if condition is not None and isinstance(scope.proto, GraphProto):
+                yield node, bool(condition[0])
+
+
+def take_branches(draft: ModelDraft, before: frozenset[str]) -> int:
+    """Put the nodes of the branch in the place of each If that is decided; returns how many Ifs went.
+
+    before: the outputs of those that were decided before the edit, which stay.
+    """
+    count = 0
+    while found := next((one for one in decided_ifs(draft) if before.isdisjoint(one[0].outputs)), None):
+        node, truth = found
+        assert isinstance(node.scope.proto, GraphProto), "as `decided_ifs` gives them"
+        home = node.scope.home(node.inputs[0])
+        maker = None if home is None else home.producers.get(node.inputs[0])
+        idle = maker is not None and maker.op == "Constant" and maker.scope.readers(node.inputs[0]) == [node]
+        _take(draft, node.scope.proto, node.origin, truth)
+        if idle and maker is not None and node.inputs[0] not in maker.scope.held:
+            remove(maker.scope.protos, [maker.origin])  # it stands before the If
+        draft.changed()
+        count += 1
+    return count
+
+
+def _take(draft: ModelDraft, home: GraphProto, place: int, truth: bool) -> None:
+    """Replace one If.  home: the graph that holds it; place: among its nodes."""
+    owner, wanted = NodeProto(), "then_branch" if truth else "else_branch"
+    owner.CopyFrom(home.node[place])
+    branch = next(item.g for item in owner.attribute if item.name == wanted)
+    del home.node[place]
+    made = {name for node in branch.node for name in node.output if name}
+    stored = [*(one.name for one in branch.initializer), *(one.values.name for one in branch.sparse_initializer)]
+    ends = [value.name for value in branch.output]
+    handed = {
+        inner: outer
+        for inner, outer in zip(ends, owner.output, strict=False)
+        if outer and inner in made and ends.count(inner) == 1
+    }
+    copies = [
+        helper.make_node("Identity", [inner], [outer])
+        for inner, outer in zip(ends, owner.output, strict=False)
+        if outer and inner not in handed
+    ]
+    taken = draft.taken() | {name for graph in graphs_below(branch) for name in names_in(graph)}
+    names = dict(handed)
+    outside = draft.taken().union(owner.output)
+    for name in [*sorted(made.difference(handed)), *stored]:
+        if name in outside:
+            names[name] = unused(name, taken)
+            taken.add(names[name])
+    branch.node.extend(copies)
+    rename_in(branch, names)
+    for node in reversed(branch.node):
+        home.node.insert(place, node)
+    if home is draft.graph:
+        draft.store(*branch.initializer)
+    else:
+        home.initializer.extend(branch.initializer)
+    home.sparse_initializer.extend(branch.sparse_initializer)
+    home.quantization_annotation.extend(branch.quantization_annotation)
+    known = {value.name for values in (home.value_info, home.output, home.input) for value in values}
+    home.value_info.extend(value for value in branch.value_info if value.name not in known)

@@ -1,0 +1,86 @@
+"""New nodes of a whole model, made by the helpers on `gs.Graph` that rules are written with."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import UsageError
+from surgeon.ops.builder.graph import Graph
+from surgeon.ops.schemas import schema
+from surgeon.ops.schemas.attribute_values import dtype_name, type_string
+from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.traversal import imports_of, unused
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.tensor_renaming import rename_nodes
+from surgeon.printed_commands import upgrade_to
+
+Build = Callable[..., Any]
+"""Takes a graph and its inputs, and returns the outputs that it makes."""
+_CASTS_SINCE = 6  # the opset from which on a Cast says its dtype as a number (ONNX changelog, Cast-6)
+
+
+def opset_of(draft: ModelDraft) -> int:
+    """The opset of ai.onnx that new nodes follow.  Raises UsageError where the model imports none."""
+    opset = imports_of(draft.skeleton.opset_import).get("")
+    if opset is None:
+        raise UsageError("The model imports no ai.onnx, so no node of it can be added; export it again.")
+    return opset
+
+
+def require_casts(model: onnx.ModelProto, *dtypes: int) -> None:
+    """Raise UsageError where a Cast would have to say its dtype as a string, or knows some of these dtypes not yet."""
+    opset = imports_of(model.opset_import).get("", _CASTS_SINCE)
+    if opset < _CASTS_SINCE:
+        told = f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}"
+        raise UsageError(f"{told}; export it at a newer one.")
+    for dtype in dtypes:
+        later = range(opset, onnx.defs.onnx_opset_version() + 1)
+        since = next((number for number in later if _casts(dtype, number)), 0)
+        if since != opset:
+            advice = f"raise it: {upgrade_to(since)}" if since else "choose another dtype"
+            raise UsageError(f"No Cast of opset {opset} knows {dtype_name(dtype)}; {advice}.")
+
+
+def _casts(dtype: int, opset: int) -> bool:
+    """Whether a Cast takes a dtype, and so gives it too."""
+    known = schema("", "Cast", opset)
+    return known is not None and type_string(dtype) in known.allowed(known.inputs[0])
+
+
+def add_nodes(
+    draft: ModelDraft, build: Build, reads: Mapping[str, int], makes: Sequence[str], *, in_front: bool = False
+) -> None:
+    """Write what `build` makes of tensors into the main graph.
+
+    reads: the tensors that it takes, and their dtypes (TensorProto.DataType).  makes: what its outputs are to be
+    called; the tensors between get names that nobody has.  in_front: the nodes come first, else last.
+    """
+    graph = Graph(opset=opset_of(draft))
+    inputs = [gs.Variable(name, onnx.helper.tensor_dtype_to_np_dtype(dtype), None) for name, dtype in reads.items()]
+    outputs = build(graph, *inputs)
+    graph.inputs.extend(inputs)
+    graph.outputs.extend(outputs if isinstance(outputs, (list, tuple)) else [outputs])
+    made = gs.export_onnx(graph.toposort(), do_type_check=False)
+    names = dict(zip([value.name for value in made.graph.output], makes, strict=True))
+    inner = [name for node in made.graph.node for name in node.output] + [item.name for item in made.graph.initializer]
+    taken = draft.taken() | set(makes)
+    for name in inner:
+        if name and name not in names:
+            names[name] = unused(f"{makes[0]}_{name.rpartition('/')[2]}", taken)
+            taken.add(names[name])
+    for node in made.graph.node:
+        rename_nodes(node, names)
+        node.name = node.output[0]
+    for tensor in made.graph.initializer:
+        tensor.name = names[tensor.name]
+    draft.store(*made.graph.initializer)
+    place = 0 if in_front else len(draft.graph.node)
+    for number, node in enumerate(made.graph.node):
+        draft.graph.node.insert(place + number, node)
+    known = imports_of(draft.skeleton.opset_import)
+    for domain in sorted({plain_domain(node.domain) for node in made.graph.node} - known.keys()):
+        draft.skeleton.opset_import.add(domain=domain, version=1)
+    draft.claim.by_structure = False
+    draft.changed()

@@ -1,0 +1,113 @@
+"""Whether an edited model computes what it claims because its nodes are the original's own, names apart.
+
+Every tensor of a graph is made once.  So where each node of the edited model is the node of the original that makes the
+same tensors, and reads the same, and each stored tensor is the same, all that the edited model answers is what the
+original makes of the same values: nothing has to be run to know it.
+"""
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto
+
+from surgeon.ops.traversal import GRAPHS, graphs_of, imports_of, key_of
+from surgeon.pipeline.editing.draft import ModelClaim
+from surgeon.pipeline.editing.tensor_renaming import rename_nodes, strip_docs
+
+
+def why_not_same(original: ModelProto, edited: ModelProto, claim: ModelClaim) -> str:
+    """What keeps the edited model from being part of the original, as a clause; empty where nothing does.
+
+    Both are skeletons of one file, the payloads of large tensors cut out.
+    """
+    names = claim.tensors
+    makers = {name: node for node in original.graph.node for name in node.output if name}
+    mute = [node for node in original.graph.node if not any(node.output)]
+    stored = _stored(original, {})
+    given = {names.get(value.name, value.name) for value in edited.graph.input}
+    known = {*makers, *stored, *(value.name for value in original.graph.input)}
+    kept = _stored(edited, names)
+    for name, tensor in kept.items():
+        if stored.get(name) != tensor:
+            return f"the stored tensor {name!r} is another"
+    bare = next((name for name in given if name in stored and name not in kept), None)
+    if bare is not None:
+        return f"the input {bare!r} has no stored value any more"
+    for node in edited.graph.node:
+        if node.output and makers.get(node.output[0]) == node and _keeps_names(node, names):
+            continue  # as nearly all are
+        plain = _plain(node, names)
+        first = next((name for name in plain.output if name), None)
+        alike = [makers[first]] if first in makers else [] if first else mute
+        if all(_plain(one, {}).SerializeToString() != plain.SerializeToString() for one in alike):
+            return f"{node.op_type} at {node.name or first or 'no name'!r} is no node of the original"
+    lost = next((name for name in given if name not in known), None)
+    if lost is not None:
+        return f"the input {lost!r} is no tensor of the original"
+    if imports_of(original.opset_import) != imports_of(edited.opset_import):
+        return "opsets are others"
+    functions = {key_of(function): _plain_function(function) for function in original.functions}
+    for function in edited.functions:
+        if functions.get(key_of(function)) != _plain_function(function):
+            return f"the function {function.name!r} is another"
+    return ""
+
+
+def _keeps_names(node: NodeProto, names: Mapping[str, str]) -> bool:
+    """Whether nothing that a node reads or makes has another name than in the original."""
+    if not names:
+        return True
+    is_flat = not any(attribute.type in GRAPHS for attribute in node.attribute)
+    return is_flat and names.keys().isdisjoint(node.input) and names.keys().isdisjoint(node.output)
+
+
+def _plain(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
+    """A node as it computes: tensors by the names of the original, and nothing that is for people."""
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    _forget(copy)
+    rename_nodes(copy, names)
+    return copy
+
+
+def _forget(node: NodeProto) -> None:
+    """Take out of a node, and of those in its bodies, what changes nothing."""
+    for name in ("name", "doc_string", "metadata_props"):
+        node.ClearField(name)
+    for attribute in node.attribute:
+        attribute.ClearField("doc_string")
+    for graph in graphs_of(node):
+        strip_docs(graph)
+        for name in ("value_info", "metadata_props", "name"):
+            graph.ClearField(name)
+        for inner in graph.node:
+            _forget(inner)
+
+
+def _stored(model: ModelProto, names: Mapping[str, str]) -> dict[str, bytes]:
+    """The stored tensors of the main graph by the original's names, as bytes without what is for people."""
+    found: dict[str, bytes] = {}
+    for tensor in model.graph.initializer:
+        copy = TensorProto()
+        copy.CopyFrom(tensor)
+        copy.ClearField("doc_string")
+        copy.name = names.get(tensor.name, tensor.name)
+        found[copy.name] = copy.SerializeToString()
+    for sparse in model.graph.sparse_initializer:
+        held = onnx.SparseTensorProto()
+        held.CopyFrom(sparse)
+        held.values.name = names.get(sparse.values.name, sparse.values.name)
+        found[held.values.name] = held.SerializeToString()
+    return found
+
+
+def _plain_function(function: onnx.FunctionProto) -> bytes:
+    copy = onnx.FunctionProto()
+    copy.CopyFrom(function)
+    strip_docs(copy)
+    copy.ClearField("value_info")
+    copy.ClearField("metadata_props")
+    for node in copy.node:
+        _forget(node)
+    data: bytes = copy.SerializeToString()
+    return data

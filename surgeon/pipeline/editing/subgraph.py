@@ -1,0 +1,175 @@
+"""What lies between two cuts of the main graph: the nodes that the tensors of one need, up to those of the other."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from onnx import GraphProto, NodeProto
+
+from surgeon.errors import UsageError
+from surgeon.ops.traversal import free_names
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS, keep, prune, stored_in
+from surgeon.proof.model.exposed_outputs import needed
+from surgeon.text import first_of
+
+SHOWN, MOST_NAMED = 4, 20  # names in a sentence, and in a list to copy
+
+
+@dataclass(frozen=True, slots=True)
+class CutRegion:
+    """What two cuts enclose.
+
+    froms: the tensors that it is given.  tos: those that it makes.  nodes: the places of its nodes.  used: all names
+    that these read or make.
+    """
+
+    froms: tuple[str, ...]
+    tos: tuple[str, ...]
+    nodes: frozenset[int]
+    used: frozenset[str]
+
+
+def region_of(
+    draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False, kept: bool = False
+) -> CutRegion:
+    """The region between two cuts.  No tensors to cut before: the inputs; none to cut behind: the outputs.
+
+    weights: stored tensors may be named to cut before.  kept: stored tensors that are outputs may be among those to cut
+    behind, as they stay.  Raises UsageError where a name is unknown, the two cuts do not enclose a region, or something
+    else is needed than what the first one gives.
+    """
+    graph = draft.graph
+    for name in (*froms, *tos):
+        draft.require_tensor(name)
+    given = [value.name for value in draft.inputs]
+    stored = stored_in(graph)
+    if not weights:
+        held = next((name for name in froms if name in stored and name not in given), None)
+        if held is not None:
+            raise UsageError(f"{held!r} is a stored tensor, which needs no input; name tensors that nodes make.")
+    stay = {value.name for value in graph.output} if kept and not stored.issuperset(tos) else set[str]()
+    held = next((name for name in tos if name in stored and name not in stay), None)
+    if held is not None:
+        raise UsageError(f"{held!r} is a stored tensor, which no node makes; name an output that is computed.")
+    ends = list(tos) if tos else _behind(graph, froms)
+    both = next((name for name in ends if name in froms or name in given), None)
+    if both is not None:
+        raise UsageError(f"{both!r} would be an output that is an input; name a tensor that a node makes.")
+    nodes, used = needed(graph, ends, froms)
+    has_defaults = weights and draft.skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS  # which a caller may set otherwise
+    asked = [value.name for value in graph.input] if has_defaults else given
+    lacking = [name for name in asked if name in used and name not in froms]
+    if froms and lacking:
+        raise UsageError(_needs_more(ends, froms, _missing(graph, ends, froms, nodes, lacking), asked))
+    idle = next((name for name in froms if name not in used), None)
+    if idle is not None:
+        raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")
+    return CutRegion(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
+
+
+def extract(
+    draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], known: ModelDraft | None = None
+) -> Iterable[str]:
+    """Keep the region between two cuts alone; returns what was done, in sentences.  Raises UsageError as `region_of`.
+
+    The tensors of the first cut become the inputs, with what is known of them, those of the second the outputs.
+    known: another draft of the same model as it is, which may know its tensors already.
+    """
+    region, graph = region_of(draft, froms, tos, kept=True), draft.graph
+    ends = ([value.name for value in values] for values in (graph.input, graph.output))
+    if [*ends] == [[*region.froms], [*region.tos]] and len(region.nodes) == len(graph.node):
+        return ()
+    inputs, outputs = ([(known or draft).facts(name) for name in cut] for cut in (region.froms, region.tos))
+    for place in region.nodes:
+        step_aside(draft, graph.node[place], region.froms)
+    stored = stored_in(graph)
+    kept = {value.name for value in graph.input if value.name in stored and value.name in region.used}
+    count = len(graph.node)
+    keep(graph.node, lambda place, _: place in region.nodes)
+    # What is an input already stays where it stands among them, where nobody said in which order.
+    stands = set() if froms else {*region.froms}
+    now = {value.name: value for value in inputs}
+    keep(graph.input, lambda _, value: value.name in kept or value.name in stands)
+    for value in graph.input:
+        if value.name in stands:
+            value.CopyFrom(now[value.name])
+    graph.input.MergeFrom(value for value in inputs if value.name not in stands)
+    del graph.output[:]
+    graph.output.MergeFrom(outputs)
+    named = {*region.froms, *region.tos}
+    keep(graph.value_info, lambda _, value: value.name not in named)
+    is_trained = bool(draft.skeleton.training_info)
+    del draft.skeleton.training_info[:]
+    prune(draft)
+    start = f"from {_told(region.froms)} " if region.froms else ""
+    said = f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_told(region.tos)}"
+    return (said, "how the model is trained is left out") if is_trained else (said,)
+
+
+def behind(graph: GraphProto, names: Collection[str]) -> Iterator[int]:
+    """The places of the nodes that these tensors reach, in the graph's order."""
+    reached = set(names)
+    for place, node in enumerate(graph.node):
+        if not reached.isdisjoint(free_names(node)):
+            reached.update(filter(None, node.output))
+            yield place
+
+
+def step_aside(draft: ModelDraft, node: NodeProto, names: Collection[str]) -> None:
+    """Have a node make tensors of these names under others, where something else is to bear the names."""
+    for place, name in enumerate(node.output):
+        if name in names:
+            node.output[place] = draft.fresh(name)
+            draft.claim.tensors[node.output[place]] = draft.claim.original(name)
+
+
+def _missing(
+    graph: GraphProto, ends: Sequence[str], froms: Sequence[str], nodes: Collection[int], inputs: Sequence[str]
+) -> list[str]:
+    """What a region needs besides its first cut: on each way from an input, the last tensor before nodes it reaches.
+
+    nodes: the places of the region's nodes, as if `inputs` were given too.
+    """
+    reached, beside = set(froms), set(inputs)
+    found: dict[str, None] = {}
+    for place in sorted(nodes):
+        node = graph.node[place]
+        reads, made = free_names(node), set(filter(None, node.output))
+        if not reached.isdisjoint(reads):
+            found.update(dict.fromkeys(name for name in reads if name in beside - reached))
+            reached |= made
+        elif not beside.isdisjoint(reads):
+            beside |= made
+    if not reached.issuperset(ends):  # one that the cut does not reach at all
+        found.update(dict.fromkeys(inputs))
+    return list(found)
+
+
+def _needs_more(ends: Sequence[str], froms: Sequence[str], missing: Sequence[str], inputs: Sequence[str]) -> str:
+    """The refusal of a region that needs tensors beside its first cut, with the cut that it can begin with."""
+    own, inner = [name for name in inputs if name in missing], [name for name in missing if name not in inputs]
+    kinds = (("input", own), ("tensor", inner))
+    told = [f"the {kind}{'s' * (len(found) > 1)} {_told(found)}" for kind, found in kinds if found]
+    verb = "is" if len(missing) == 1 else "are"
+    cut = [*froms, *own, *inner]
+    return (
+        f"{_told(ends)} cannot be computed from {_told(froms)} alone: {' and '.join(told)} {verb} needed too; begin "
+        f"with {','.join(cut) if len(cut) <= MOST_NAMED else first_of(cut, MOST_NAMED)}."
+    )
+
+
+def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
+    """The outputs that a cut reaches, all where there is no cut.  Raises UsageError where there is none."""
+    names = [value.name for value in graph.output]
+    if not froms:
+        return names
+    made = {name for place in behind(graph, froms) for name in graph.node[place].output}
+    found = [name for name in names if name in made]
+    if not found:
+        raise UsageError(f"No output of the model is computed from {_told(froms)}; name the tensors to end at.")
+    return found
+
+
+def _told(names: Sequence[str]) -> str:
+    return first_of([repr(name) for name in names], SHOWN)
+

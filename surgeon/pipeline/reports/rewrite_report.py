@@ -1,0 +1,400 @@
+"""What a rewrite did, as data: sites, near misses and the outcome of the checks."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onnx import AttributeProto, NodeProto
+
+from surgeon.connected_components import grouped
+from surgeon.ir.scope import Node
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.result_base import Displayed
+from surgeon.rules.matching.match_state import plain
+from surgeon.rules.mismatches.mismatch import Mismatch
+from surgeon.rules.replacing.splicer import Step
+
+if TYPE_CHECKING:
+    from surgeon.pipeline.reports.edit_report import EditReport
+    from surgeon.pipeline.reports.upgrade_report import Upgrade
+    from surgeon.proof.site_proof import SiteProof
+    from surgeon.runtime.numerics.array_comparison import OutputError
+    from surgeon.runtime.numerics.tensor_judge import TensorError
+
+FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
+FEW = 8  # rules of which a report's text names each, also those that fired nowhere
+MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change", "opset", "near")
+"""What JSON has of a miss."""
+
+
+class NodeInfo(NamedTuple):
+    """A node by name, op and tensors."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: str  # as text: "axis=-1, epsilon=1e-05"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node as JSON can hold it."""
+        return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
+
+
+@dataclass(slots=True, eq=False)
+class Site(Displayed):
+    """One site: the net change between nodes of the source and final nodes, of one rule or of several that chained.
+
+    Attributes:
+        steps: its part of the edit log.
+        proof: of this site alone, None when it was not asked for; sites that are equal share one.
+        check: of the whole model with it, None when it was not asked for.
+        undone: why the site was rolled back, empty when it stands.
+        guilty: the whole model is wrong with it, whatever its own proof says.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> site = report.sites[0]
+        >>> site.rule, site.root, site.outcome, [node.op for node in site.added]
+        ('gelu', 'node_gelu', 'proved', ['com.microsoft::Gelu'])
+    """
+
+    steps: Sequence[Step]
+    proof: "SiteProof | None" = None
+    check: CheckResult | None = None
+    undone: str = ""
+    guilty: bool = False
+
+    def inherit(self, other: "Site") -> None:
+        """Take over what is known of the same site of another run."""
+        self.proof, self.check = other.proof, other.check
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved or unchecked: by the site's own proof, else by the check of the whole model."""
+        if self.guilty:
+            return Outcome.FAILED.value
+        found = self.proof or self.check
+        return "unchecked" if found is None else found.outcome.value
+
+    @property
+    def error(self) -> "TensorError | OutputError | None":
+        """The worst error measured: of the site's own outputs, else of the whole model's."""
+        found = self.check if self.guilty and self.check is not None else self.proof or self.check
+        return None if found is None else found.worst
+
+    @property
+    def reason(self) -> str:
+        """Why the site is not proved or was rolled back, as a clause; empty where neither is so."""
+        proof = self.proof
+        if proof is not None and proof.reason and (not self.undone or self.undone in (FAILED_PROOF, NOT_PROVED)):
+            return proof.reason.rstrip(".")
+        return self.undone
+
+    @property
+    def rule(self) -> str:
+        """What to call the site by: the rule at fault where its proof fails, else the one that made most of it.
+
+        At fault is what last wrote the output that differs.  Most is made by the rule whose nodes stand for most nodes
+        of the source, those among them for which nodes stood that it replaced in turn.
+        """
+        if len(self.steps) == 1:
+            return self.steps[0].rule
+        worst = self.proof.worst if self.proof is not None else None
+        if worst is not None and not worst.ok:
+            at_fault = [step.rule for step in self.steps if worst.name in step.outputs]
+            if at_fault:
+                return at_fault[-1]
+        stands_for: dict[Step, int] = {}
+        wrote = {node: step for step in self.steps for node in step.added}
+        for step in self.steps:
+            gone = (*step.removed, *step.orphans)
+            stands_for[step] = sum(node.original for node in gone) - len(step.kept)
+            for earlier in dict.fromkeys(wrote[node] for node in gone if node in wrote):
+                if not any(node.alive for node in earlier.added):  # all of it was replaced in turn
+                    stands_for[step] += stands_for.pop(earlier, 0)
+        taken: Counter[str] = Counter()
+        for step, count in reversed(stands_for.items()):  # of those that took as many, the last
+            taken[step.rule] += count
+        return taken.most_common(1)[0][0]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether nothing was computed otherwise: readers of an initializer read an equal one."""
+        first = self.steps[0]  # asked of all sites, of which nearly all have one step
+        return not (first.added or first.removed or any(step.removed or step.added for step in self.steps[1:]))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """All rules that wrote here, in order."""
+        if len(self.steps) == 1:  # as nearly always, and asked of all sites
+            return (self.steps[0].rule,)
+        return tuple(dict.fromkeys(step.rule for step in self.steps))
+
+    @property
+    def fired(self) -> dict[str, int]:
+        """How often each of these rules fired here: more than once where sites depend on each other."""
+        if len(self.steps) == 1:
+            return {self.steps[0].rule: 1}
+        return dict(Counter(step.rule for step in self.steps if not step.is_for_sizes))
+
+    @property
+    def scope(self) -> str:
+        """The body or function it lies in; "" for the main graph."""
+        return self.steps[-1].scope.label
+
+    @property
+    def root(self) -> str:
+        """The node that made the first output; an initializer where one went, and no node."""
+        found = (step.root for step in (*reversed(self.steps), self.steps[0]) if step.root.original)
+        return next(found, self.steps[-1].root).label
+
+    @property
+    def replaced(self) -> tuple[NodeInfo, ...]:
+        """Nodes of the source that went."""
+        stayed = {old for new, old in self._kept.items() if new.alive}
+        gone = (node for step in self.steps for node in step.removed if node.original)
+        return tuple(_info(node) for node in gone if node not in stayed)
+
+    @property
+    def added(self) -> tuple[NodeInfo, ...]:
+        """Nodes that came and stayed."""
+        kept = self._kept
+        return tuple(_info(node) for step in self.steps for node in step.added if node.alive and node not in kept)
+
+    @property
+    def _kept(self) -> dict[Node, Node]:
+        """Nodes that have the record of one of the source, as rules wrote that again as it was, and that one."""
+        found: dict[Node, Node] = {}
+        for step in self.steps:
+            for new, old in step.kept.items():
+                source = found.get(old, old)
+                if source.original:
+                    found[new] = source
+        return found
+
+    @property
+    def shared(self) -> dict[str, str]:
+        """Initializers that went, and those of the same bytes that are read instead."""
+        found: dict[str, str] = {}
+        for step in self.steps:
+            if step.renamed and not step.removed:
+                found.update(step.renamed)
+        return found
+
+    @property
+    def swept(self) -> tuple[NodeInfo, ...]:
+        """Nodes of the source that only the replaced ones used."""
+        return tuple(_info(node) for step in self.steps for node in step.orphans if node.original)
+
+    def to_dict(self, proof: int | None = None) -> dict[str, Any]:
+        """Return the site as JSON can hold it.  proof: the index of its proof in the report's list."""
+        return {
+            "rule": self.rule,
+            "rules": list(self.rules),
+            "scope": self.scope,
+            "root": self.root,
+            "replaced": [node.to_dict() for node in self.replaced],
+            "added": [node.to_dict() for node in self.added],
+            "swept": [node.to_dict() for node in self.swept],
+            **({"shared": self.shared} if self.shared else {}),
+            "outcome": self.outcome,
+            "errors": None if self.error is None else self.error.to_dict(),
+            "proof": proof,
+            "undone": self.undone,
+        }
+
+
+@dataclass(slots=True)
+class Report(Displayed):
+    """What one rewrite did.
+
+    Attributes:
+        source: the model that was read, by its path.
+        output: the file that was to be written, "" for none.
+        target: what the rules wrote for.
+        selection: names of the rules run, by the name they were asked for.
+        sites: what stands.
+        rolled_back: what was taken back, as it failed or was not proved.
+        misses: for each rule that found nothing, or nearly matched, why.
+        nodes_before: how many nodes there were in all scopes, Constants left out.
+        nodes_after: how many there are.
+        check: the comparison of the whole models, None when it was not asked for.
+        written: whether a file was.
+        seconds: by phase: "read", "match", "prove", "check", "write".
+        ep: the execution provider that was asked for.
+        constants: Constant nodes before and after.
+        upgrade: of the opset, before the rules ran.
+        not_upgraded: why there was none although it was asked for, "" where that is not so.
+        tails: names among the rules that stand for an edit, as "nms".
+        edited: what that edit did before the rules ran, None where none was asked for.
+        unused: those of the patterns of node names (`only`, `skip`) that match no node, with the nearest names: only a
+            recipe goes on then, because it may be for other models too.
+        dims: sizes of free dimensions that the proofs were asked to hold to, by name.
+        misstated: of which node the file states a shape that it does not make, "" where of none.
+        refused: why ONNX Runtime loads neither the original nor the result, "" where it loads one or was not asked.
+        next_steps: what is to be done before the model runs on the target, as sizes to give, a clause each.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> report.outcome, report.count("gelu"), report.nodes_before, report.nodes_after
+        ('proved', 4, 180, 164)
+    """
+
+    source: str
+    output: str
+    target: str
+    selection: dict[str, tuple[str, ...]]
+    sites: list[Site] = field(default_factory=list)
+    rolled_back: list[Site] = field(default_factory=list)
+    misses: list[Mismatch] = field(default_factory=list)
+    nodes_before: int = 0
+    nodes_after: int = 0
+    check: CheckResult | None = None
+    written: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    ep: str | None = None
+    constants: tuple[int, int] = (0, 0)
+    upgrade: "Upgrade | None" = None
+    not_upgraded: str = ""
+    tails: tuple[str, ...] = ()
+    edited: "EditReport | None" = None
+    unused: dict[str, str] = field(default_factory=dict)
+    dims: dict[str, int] = field(default_factory=dict)
+    misstated: str = ""
+    refused: str = ""
+    next_steps: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """The worst of failed, unproved, unchecked and proved over all sites, or unchanged where nothing matched.
+
+        A site that was rolled back counts: it is not in the model, but it is what was asked for.
+        """
+        found = {site.outcome for site in (*self.sites, *self.rolled_back)}
+        if self.check is not None:
+            found.add(self.check.outcome.value)
+        found.update(one.outcome for one in (self.upgrade, self.edited) if one is not None)
+        return next(
+            (outcome for outcome in ("failed", "unproved", "unchecked", "proved") if outcome in found), "unchanged"
+        )
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the model is what it was."""
+        return not self.sites and self.upgrade is None and self.edited is None
+
+    @property
+    def proved(self) -> bool:
+        """Whether every site is proved, or there was nothing to prove."""
+        return self.outcome in ("proved", "unchanged")
+
+    @property
+    def proofs(self) -> "list[SiteProof]":
+        """The proofs of all sites, equal ones once."""
+        found = {id(site.proof): site.proof for site in (*self.sites, *self.rolled_back) if site.proof is not None}
+        return list(found.values())
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why sites, or the whole model, are not proved: one sentence each, the site named."""
+        found = [
+            f"{site.rule} at {site.root}: {site.proof.reason}"
+            for site in self.sites
+            if site.proof is not None and site.outcome == "unproved"
+        ]
+        wholes = (*(one.check for one in (self.edited, self.upgrade) if one is not None), self.check)
+        return found + [one.reason for one in wholes if one is not None and one.outcome is Outcome.UNPROVED]
+
+    def knows(self, name: str) -> bool:
+        """Whether rules were asked for under this name, or a rule of this name was run."""
+        inner = name.rpartition(":")[2]
+        return name in (*self.selection, *self.tails) or any(inner in rules for rules in self.selection.values())
+
+    def count(self, name: str, *, rolled_back: bool = False) -> int:
+        """How often the rules that were asked for under this name fired, or else the rule of this name or file:name.
+
+        Of several rules that chained at a site, the one that fired most often there counts.  rolled_back: of the sites
+        that were rolled back, in place of those that stand.
+        """
+        if name in self.tails:
+            return int(self.edited is not None and not rolled_back)
+        rules = self.selection.get(name, (name.rpartition(":")[2],))
+        sites = self.rolled_back if rolled_back else self.sites
+        return sum(max((fired for rule, fired in site.fired.items() if rule in rules), default=0) for site in sites)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each rule fired at the sites that stand."""
+        found = {name: self.count(name) for name in self.tails}
+        found |= {rule: 0 for rules in self.selection.values() for rule in rules}
+        fired = Counter(step.rule for site in self.sites for step in site.steps if not step.is_for_sizes)
+        return found | {rule: found.get(rule, 0) + times for rule, times in fired.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON can hold it."""
+        places = {id(proof): place for place, proof in enumerate(self.proofs)}
+        return {
+            "source": self.source,
+            "output": self.output,
+            "target": self.target,
+            **({} if self.ep is None else {"ep": self.ep}),
+            "rules": {name: list(rules) for name, rules in self.selection.items()},
+            "outcome": self.outcome,
+            "nodes_before": self.nodes_before,
+            "nodes_after": self.nodes_after,
+            "constants": list(self.constants),
+            **({} if self.edited is None else {"edited": self.edited.to_dict()}),
+            "upgrade": None if self.upgrade is None else self.upgrade.to_dict(),
+            "not_upgraded": self.not_upgraded,
+            **({"unused": list(self.unused)} if self.unused else {}),
+            **({"dims": self.dims} if self.dims else {}),
+            **{name: told for name in ("misstated", "refused") if (told := getattr(self, name))},
+            **({"next_steps": list(self.next_steps)} if self.next_steps else {}),
+            "counts": self.counts,
+            "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
+            "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
+            "proofs": [proof.to_dict() for proof in self.proofs],
+            "misses": [
+                {**{key: getattr(miss, key) for key in MISS_KEYS}, "others": list(miss.others)} for miss in self.misses
+            ],
+            "check": self.check.to_dict() if self.check is not None else None,
+            "written": self.written,
+            "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
+        }
+
+    def __repr__(self) -> str:
+        told = {rule: count for rule, count in self.counts.items() if count or len(self.counts) <= FEW}
+        silent = [f"{len(self.counts) - len(told)} other rules 0"] if len(told) < len(self.counts) else []
+        found = ", ".join([*(f"{rule} {count}" for rule, count in told.items()), *silent])
+        gone = f"; {len(self.rolled_back)} rolled back" if self.rolled_back else ""
+        return f"<Report {found}{gone}; nodes {self.nodes_before} -> {self.nodes_after}; {self.outcome}>"
+
+
+def regions(steps: Sequence[Step]) -> list[list[Step]]:
+    """Steps grouped where one builds on what another made, in order; the unit of report, proof and rollback."""
+    return grouped(steps, ((earlier, step) for step in steps for earlier in step.before))
+
+
+def _info(node: Node) -> NodeInfo:
+    return NodeInfo(node.label, node.op, node.inputs, node.outputs, attributes_text(node.proto))
+
+
+def attributes_text(node: NodeProto) -> str:
+    """The attributes of a node in a few words each."""
+    return ", ".join(f"{item.name}={_shown(item)}" for item in node.attribute)
+
+
+def _shown(item: AttributeProto) -> str:
+    """An attribute in a few words."""
+    if item.ref_attr_name:
+        return f"@{item.ref_attr_name}"
+    if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+        numbers = [f"{number:.7g}" for number in (item.floats or [item.f])]
+        return f"[{', '.join(numbers)}]" if item.type == AttributeProto.FLOATS else numbers[0]
+    if item.type in (AttributeProto.INT, AttributeProto.INTS, AttributeProto.STRING):
+        return repr(plain(item))
+    return str(AttributeProto.AttributeType.Name(item.type)).lower()

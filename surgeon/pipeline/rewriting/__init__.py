@@ -1,0 +1,3 @@
+"""Rules applied to a model, each site proved, and the result written."""
+
+__all__ = ["greedy_driver", "rewrite", "rewrite_settings", "rule_run", "site_regions", "unknown_names", "verification"]

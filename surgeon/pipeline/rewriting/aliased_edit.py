@@ -1,0 +1,52 @@
+"""Tails of detectors that are named as rules are: the edit that puts one behind a model before the rules run."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+from surgeon.edits.detection.postprocessing_edits import detector_tail, has_tail
+from surgeon.errors import CheckFailed, UsageError
+from surgeon.file.model_like import label
+from surgeon.file.save import Written
+from surgeon.pipeline.editing.driver import edited
+from surgeon.pipeline.reports.edit_report import EditReport
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.printed_commands import command
+from surgeon.proof.check_options import CheckOptions
+from surgeon.rules.edit_aliases import TAILS
+
+
+def with_tail(
+    name: str,
+    source: Written,
+    output: Path | None,
+    stack: ExitStack,
+    *,
+    target: str,
+    check: Literal["auto", "none"],
+    require_proof: bool,
+    options: CheckOptions,
+) -> tuple[Written, EditReport | None]:
+    """The model with a tail, and what was done, None where it has one; a file of it is gone when the stack is left.
+
+    output: where the rewritten model is to go.  Raises UsageError where the tail is for another target, or the model is
+    no detector whose head can be told; else as `surgeon.edit`.
+    """
+    tail = TAILS[name]
+    if tail.target and tail.target != target:
+        raise UsageError(f"{name} is a plugin of TensorRT's, and the target is {target}: give --target {tail.target}.")
+    if has_tail(source, tail.kind):
+        return source, None
+    try:
+        edits = detector_tail(source, tail.kind)
+        run = edited(source, edits, output, check=check, require_proof=require_proof, options=options)
+        return stack.enter_context(run)
+    except UsageError as error:  # the head is looked at once more as the edit is done
+        told = str(error).rstrip(".")
+        how = command("append", "IN", "OUT", tail.kind)
+        raise UsageError(f"{told}; these are options of: {how}") from None
+    except CheckFailed as error:
+        report = Report(label(source), str(output or ""), target, {}, tails=(name,))
+        report.edited = error.report if isinstance(error.report, EditReport) else None
+        error.report = report
+        raise

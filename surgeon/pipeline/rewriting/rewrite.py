@@ -1,0 +1,368 @@
+"""The one function: open, match, rewrite, check, save."""
+
+import gc
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import CheckFailed, GraphError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written, exported
+from surgeon.file.patch import Patch
+from surgeon.file.save import DataMode, Written, save
+from surgeon.pipeline.acceptance.already_fused import already
+from surgeon.pipeline.acceptance.kernel_support import ops_left
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.rewriting.greedy_driver import Driver, NodeFilter, Progress
+from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings, Upgrading, require_target
+from surgeon.pipeline.rewriting.rule_run import Clock, RuleRun, indexed
+from surgeon.pipeline.rewriting.unknown_names import require_named
+from surgeon.pipeline.rewriting.verification import Checks, Inspect, check_expected, complaint_of
+from surgeon.proof.check_options import Check, CheckOptions, options_of, output_of
+from surgeon.result_base import ModelAndReport
+from surgeon.rules.catalogue import flat, resolve, resolve_with_tails
+from surgeon.rules.functions.function_definition import LocalFunction
+from surgeon.rules.functions.inline_rules import inline_rules
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.rule import Rule
+from surgeon.shapes.contradictions import UNVERIFIED, misstated
+from surgeon.target_registry import target_of
+from surgeon.targets.target import Target
+
+if TYPE_CHECKING:
+    from surgeon.pipeline.reports.upgrade_report import Upgrade
+
+Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
+Selection: TypeAlias = dict[str, tuple[Rule, ...]]
+
+
+def rewrite(
+    source: Source,
+    rules: Rules = (),
+    *,
+    inline: str | Sequence[str] = (),
+    output: str | os.PathLike[str] | None = None,
+    target: str = "ort",
+    ep: str | None = None,
+    check: Check = "sites",
+    only: str | Sequence[str] = (),
+    skip: str | Sequence[str] = (),
+    require_proof: bool = False,
+    keep_going: bool = False,
+    approximate: bool = False,
+    dry_run: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    expect: Mapping[str, int] | None = None,
+    upgrade: Upgrading = "none",
+    options: CheckOptions | None = None,
+    progress: Progress | None = None,
+) -> tuple[Any, Report]:
+    """Replace what the rules recognise, prove each replacement, and write the model.
+
+    Args:
+        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        rules: rule objects, local functions, or names as at the command line: "gelu", "./my_rules.py", "ort,-softmax".
+            The tail of a detector, as "nms", is an edit that is done first (`Report.edited`).
+        inline: local functions whose calls are written out before the rules run, by name ("domain::Name") or "all".
+        output: the path to write, for a source that is a path.
+        target: where the model is to run: "ort", "onnx", "tensorrt", "contrib", "decomposed", or one that is installed.
+        ep: the execution provider that runs it, "cpu", "cuda", "dml", "tensorrt" or "any": nothing is written that it
+            has no kernel for, unless it had none for what was there.  None: "cpu" where the target is ONNX Runtime, the
+            first of its own where it is another that has some, else "any".
+        check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both,
+            "none" neither.
+        only: shell patterns of node names; nothing else is rewritten.
+        skip: shell patterns of node names that are left alone.
+        require_proof: take back what cannot be proved, as what failed.
+        keep_going: do not raise CheckFailed for sites that were rolled back.
+        approximate: run rules that change numbers beyond rounding also where they are not named themselves.
+        dry_run: say what would happen, write nothing.
+        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        force: overwrite a data file of other content.
+        expect: how often rules must fire, by name, for the model to be written.
+        upgrade: an opset of ai.onnx to raise the model to first, or "auto" for the least one with which all rules
+            fire that wait for one. Where a node would change its meaning, or the whole model answers otherwise (it is
+            run, unless `check` is "none"), an older one is taken, or the rules run over the model as it is, and the
+            report says why (`Report.not_upgraded`).
+        options: seeds, sizes, tolerances and limits of the checks.
+        progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
+
+    Returns:
+        The model in the kind it was given (a path: the path written), and a Report.  A site that fails is rolled back
+        with what was built on it, and the rest is kept.
+
+    Raises:
+        CheckFailed: a site was rolled back; it has the report and the model that is left.  With no model, and nothing
+            written, where the whole model is wrong and no site is to blame.
+        ExpectationUnmet: `expect` is not met; nothing is written.
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> path, report = surgeon.rewrite(model, "gelu", output="fused.onnx", check="none")
+        >>> report.count("gelu")
+        4
+    """
+    names = only if not isinstance(only, str) else (only,), skip if not isinstance(skip, str) else (skip,)
+    settings = RewriteSettings(
+        output_of(output),
+        target,
+        ep,
+        check,
+        NodeFilter(*names),
+        require_proof,
+        keep_going,
+        approximate,
+        dry_run,
+        external_data,
+        force,
+        expect or {},
+        options_of(options),
+        progress,
+        (inline,) if isinstance(inline, str) else tuple(inline),
+        upgrade,
+    )
+    return rewrite_with(source, rules, settings)
+
+
+def rewrite_with(source: Source, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
+    """The same with all arguments in one value."""
+    settings.refuse_misuse(source)
+    with paused_collector():
+        return ModelAndReport((_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings))
+
+
+def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
+    """Rewrite a file or a ModelProto."""
+    clock = Clock()
+    is_file = not isinstance(source, onnx.ModelProto)
+    original: Written = Path(os.fspath(source)) if is_file else source
+    with ExitStack() as stack:
+        with clock.phase("read"):
+            selection: dict[str, tuple[Rule, ...]] = {}
+            tails: list[str] = []
+            if rules or not settings.inline:
+                selection, tails = resolve_with_tails(rules, approximate=settings.approximate)
+            before = stack.enter_context(Model.open(original))
+        settings.options.require_dims_of(before.skeleton.graph)
+        edited = None
+        if tails:
+            from surgeon.pipeline.rewriting.aliased_edit import with_tail  # not at the top: few rewrites edit
+
+            with clock.phase("edit"):
+                told = settings.told_edit()
+                original, edited = with_tail(tails[0], original, settings.output, stack, **told)
+        model = before if edited is None else stack.enter_context(Model.open(original))
+        over, not_upgraded = _attempt(model, original, selection, settings, clock, stack)
+        run = over.run
+        names = {name: tuple(rule.name for rule in found) for name, found in (over.first | selection).items()}
+        report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
+        report.seconds, report.ep = clock.seconds, settings.ep
+        report.upgrade, report.not_upgraded = over.upgrade, not_upgraded
+        report.tails, report.edited, report.unused = tuple(tails), edited, over.unused
+        report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
+        report.constants = over.constants, run.index.count_constants()
+        report.dims, report.misstated = dict(settings.options.dims), misstated(run.index).told
+        report.next_steps = _next_steps(run)
+        with clock.phase("match"):
+            report.sites, report.misses = run.sites, run.driver.misses()
+        require_named(report, flat(selection), over.run.index, for_many=settings.for_many)
+        check_expected(report, settings.expect, partial(_there, run, over.first | selection))
+        if settings.dry_run:
+            before.check_data()  # as saving would
+            return source, report
+
+        def write(patch: Patch, inspect: Inspect) -> Any:
+            with clock.phase("write"):
+                if settings.output is None:
+                    made = patch.to_proto()
+                    inspect(made)
+                    return made
+                to = settings.output
+                before.check_unchanged()
+                save(over.model, patch, to, external_data=settings.external_data, force=settings.force, check=inspect)
+                report.written = True
+                return to
+
+        checks = Checks(
+            run=run,
+            report=report,
+            source=Path(os.fspath(source)) if is_file else source,
+            original=over.original,
+            check=settings.check,
+            options=settings.options,
+            require_proof=settings.require_proof,
+            expect=settings.expect,
+            clock=clock,
+            progress=settings.progress,
+            write=write,
+        )
+        checks.prove()
+        result = checks.finish()
+    if report.rolled_back and not settings.keep_going:
+        raise CheckFailed(complaint_of(report), report, result)
+    return result, report
+
+
+def _next_steps(run: RuleRun) -> tuple[str, ...]:
+    """What is to be done before the rewritten model runs on the target."""
+    target = target_of(run.target)
+    steps = target.next_steps(run.index) if isinstance(target, Target) and target.next_steps is not None else ()
+    return (*ops_left(run.target, run.index), *steps)
+
+
+def _there(run: RuleRun, selection: Selection, name: str) -> str:
+    """What a model has already of what is written under the name of a rule or of several."""
+    by_rule = {rule.name: (rule,) for rules in selection.values() for rule in rules}
+    return already(run.index, selection.get(name) or by_rule[name], run.target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """The rules run over a model: the source, or what an upgrade made of it.
+
+    original: that model as ONNX Runtime gets it.  first: rules that ran before the others.  nodes, constants: before.
+    unused: patterns of names that match no node of it, with the nearest names.
+    """
+
+    model: Model
+    original: Written
+    run: RuleRun
+    first: Selection
+    nodes: int
+    constants: int
+    unused: dict[str, str]
+    upgrade: "Upgrade | None" = None
+
+    @classmethod
+    def over(
+        cls, model: Model, original: Written, selection: Selection, settings: RewriteSettings, clock: Clock
+    ) -> "_Rewritten":
+        """Run the rules."""
+        with clock.phase("read"):
+            # to verify what is stated takes a third of the time on many nodes
+            index = indexed(model, UNVERIFIED if settings.check == "none" else None)
+            first = inline_rules(index, settings.inline) if settings.inline else []
+        with clock.phase("match"):
+            before = index.count_nodes(), index.count_constants(), settings.choice.unused(index)
+            by_name: Selection = {rule.name: (rule,) for rule in first}
+            how = settings.target, settings.choice, settings.watched(), index
+            run = RuleRun(model, flat(by_name | selection), *how, ep=settings.ep, first=first)
+        return cls(model, original, run, by_name, *before)
+
+
+def _attempt(
+    model: Model, original: Written, selection: Selection, settings: RewriteSettings, clock: Clock, stack: ExitStack
+) -> tuple[_Rewritten, str]:
+    """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
+    if settings.upgrade == "none":
+        return _Rewritten.over(model, original, selection, settings, clock), ""
+    if isinstance(settings.upgrade, int):
+        plain, opsets = None, [settings.upgrade]
+    else:
+        plain = _Rewritten.over(model, original, selection, settings, clock)
+        opsets = sorted(plain.run.driver.waiting, reverse=True)  # with the newest all fire that wait
+    from surgeon.pipeline.upgrading.temporary_upgrade import raised  # not at the top: few rewrites upgrade
+
+    check: Literal["model", "none"] = "none" if settings.check == "none" or settings.dry_run else "model"
+    why, told = "no rule would fire more often with a newer opset", ""
+    for opset in opsets:
+        try:
+            with clock.phase("upgrade"):
+                made = stack.enter_context(
+                    raised(
+                        original,
+                        opset,
+                        settings.output,
+                        check=check,
+                        options=settings.options,
+                        require_proof=settings.require_proof,
+                    )
+                )
+        except (CheckFailed, GraphError) as error:
+            why = str(error).rstrip(".").removesuffix("; nothing was written")
+        else:
+            better = replace(_Rewritten.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
+            if plain is None or _gains(plain.run, better.run, plain.run.driver.waiting[opset]):
+                return better, told
+            why = f"no rule fires more often with opset {opset}"
+        told = told or f"to opset {opset}: {why}"
+    return plain or _Rewritten.over(model, original, selection, settings, clock), why
+
+
+def _gains(plain: RuleRun, better: RuleRun, rules: Iterable[str]) -> bool:
+    """Whether one of these rules fires more often in the second run."""
+    one, other = (Counter(step.rule for step in run.driver.log) for run in (plain, better))
+    return any(other[rule] > one[rule] for rule in rules)
+
+
+def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = None) -> Iterable[Match]:
+    """Yield the sites where rules would fire, one by one, without rewriting; a node belongs to one match.
+
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        rules: as for `rewrite`.
+        target: as for `rewrite`.
+        ep: as for `rewrite`.
+
+    Returns:
+        The matches, in the order of the rules, then of the scopes, then of the nodes in the file.
+
+    Raises:
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> [match.root.label for match in surgeon.find("notebooks/models/tiny_distilbert.onnx", "gelu")][:2]
+        ['node_gelu', 'node_gelu_1']
+    """
+    require_target(target, ep)
+    proto = as_written(source)
+    taken: set[Any] = set()
+    with Model.open(proto) as model:
+        index = indexed(model)
+        for rule in flat(resolve(rules)):
+            driver = Driver(index, [rule], target, ep=ep)
+            for scope in index.scopes:
+                for match in driver.matches(rule, scope):
+                    if not taken.intersection(match.nodes):
+                        taken.update(match.nodes)
+                        yield match
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Keep the cyclic garbage collector out: an index is many small objects and no garbage, so its passes only cost."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _rewrite_graph(source: gs.Graph, rules: Rules, settings: RewriteSettings) -> tuple[gs.Graph, Report]:
+    """A gs.Graph goes in and out through gs's own export and import, which keep what gs keeps."""
+
+    def back(result: Any, report: Report) -> gs.Graph:
+        is_same = report.is_unchanged
+        return source if settings.dry_run or is_same else gs.import_onnx(result)
+
+    try:
+        result, report = _rewrite(exported(source), rules, settings)
+    except CheckFailed as error:
+        if error.result is not None and isinstance(error.report, Report):
+            error.result = back(error.result, error.report)
+        raise
+    return back(result, report), report

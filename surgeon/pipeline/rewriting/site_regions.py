@@ -1,0 +1,286 @@
+"""The sites of a run as regions to prove, and what came of it.
+
+A model of 20,000 sites has some few kinds of them.  What the search knows already, that a site looks exactly like
+another, need not be found out again by comparing what was taken out and put in there.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from onnx import FunctionProto, helper
+
+from surgeon.errors import ModelFileError, Refused, RewriteError, RuleError, SurgeonError
+from surgeon.file.save import Written
+from surgeon.file.tensors.content_equality import Contents
+from surgeon.ir.divisors import divides
+from surgeon.ir.original_model import Place
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.pipeline.reports.rewrite_report import Site
+from surgeon.pipeline.rewriting.rule_run import RuleRun
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.proof_case import ProofOptions
+from surgeon.proof.region.region import Region
+from surgeon.proof.site.site_prover import SiteCheck
+from surgeon.proof.site_proof import SiteProof
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.pattern import Output, captured, walk
+from surgeon.rules.pattern_containment import first_forms
+from surgeon.rules.replacing.recreated_nodes import makers
+from surgeon.rules.replacing.replacement import Ref, build
+from surgeon.rules.replacing.splicer import Step, import_version
+from surgeon.rules.rule import Rule, broken
+from surgeon.runtime.function_inlining import PRIVATE_DOMAIN
+from surgeon.runtime.implementations.implementation import shipped
+from surgeon.shapes.constraints.input_dims import require_dims
+
+Tell = Callable[[Scope, Sequence[str]], Hashable | None]
+"""What tells data that a site reads, None where a proof may rest on more of them: `SiteCheck.plain`."""
+
+
+def reference_functions(steps: Sequence[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
+    """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
+
+    The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
+    """
+    by_name = {rule.name: rule for rule in rules}
+    wrote = {node: step for step in steps for node in step.added}
+    taken: dict[Node, Step] = {step.removed[0]: step for step in steps if len(step.removed) == 1}
+
+    def body_of(node: Node) -> FunctionProto | None:
+        step = wrote.get(node) or taken.get(node)
+        rule = by_name.get(step.rule) if step is not None else None
+        if step is None or rule is None or not rule.patterns:
+            return None
+        names = _captures_written(node, step) if node in wrote else _captures_read(node, step)
+        return None if names is None else _body(node, names, step, rule)
+
+    return body_of
+
+
+def _captures_written(node: Node, step: Step) -> list[Ref | None] | None:
+    """The captures that a new node reads, by input; None unless it is all that its step wrote."""
+    nodes = step.fragment.nodes
+    if len(nodes) != 1 or nodes[0].qualified != node.op:
+        return None
+    return [ref if ref.kind == "capture" else None for ref in nodes[0].inputs]
+
+
+def _captures_read(node: Node, step: Step) -> list[Ref | None]:
+    """The captures that a node taken out read, by input."""
+    keys = {held: Ref("capture", (name, 0)) for name, held in step.match.bound.items() if isinstance(held, str)}
+    return [keys.get(name) for name in node.inputs]
+
+
+def _lacks_captures(rule: Rule, match: Match) -> bool:
+    """Whether the reference is a pattern that reads what the match does not bind: a record has None for that.
+
+    It reads what its first forms do, and the attributes that any form has: `**None` breaks off all of it.
+    """
+    traced = rule.compiled(rule.reference)[:1] if rule.reference in rule.patterns else ()
+    for pattern in (compiled.pattern for compiled in traced):
+        fields = pattern.record.fields() if pattern.record is not None else ()
+        absent = {field.name for field in fields if field.default is None} - match.bound.keys()
+        others = (value.operation.others for value in walk(pattern.outputs) if isinstance(value, Output))
+        read = {*captured(first_forms(pattern)), *(item.name for item in others if item is not None)}
+        return not absent.isdisjoint(read)
+    return False
+
+
+def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> FunctionProto | None:
+    if _lacks_captures(rule, step.match):
+        return None
+    try:
+        reference = build(rule.reference, step.match)
+    except (Refused, RuleError):
+        return None  # the pattern that matched binds other captures than the reference needs
+    except SurgeonError:
+        raise
+    except Exception as error:
+        made = step.match.outputs[0]
+        raise RewriteError(f"{broken(rule, error)} at the node that makes {made!r}; mend its reference.") from error
+    if any(item.qualified == node.op for item in reference.nodes):
+        return None  # the reference is the op itself
+    inputs = [f"in{place}" for place in range(len(captures))]
+    given = {ref: name for ref, name in zip(captures, inputs, strict=True) if ref is not None}
+    needed = {ref for item in reference.nodes for ref in item.inputs} | set(reference.outputs)
+    if any(ref.kind == "capture" and ref not in given for ref in needed):
+        return None
+    nodes, outputs = reference.as_body(given)
+    versions = step.scope.versions
+    domains = {item.domain for item in nodes} | {""}
+    imports = [helper.make_opsetid(name, versions.get(name) or import_version(name, "")) for name in sorted(domains)]
+    return helper.make_function(PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
+
+
+def kin_of(site: Site, tell: Tell) -> Hashable:
+    """What sites have in common whose regions are equal; the site itself where only its region says so.
+
+    That is so where one step wrote it, from the same fragment, for matches of one template.
+    """
+    (step, *others), match = site.steps, site.steps[0].match
+    if others or match.template is None or not _is_plain(match) or step.renamed or step.orphans:
+        return site
+    names = tuple([held for held in match.bound.values() if isinstance(held, str)])
+    told = tell(match.scope, names) if len(set(names)) == len(names) == len(match.bound) else None
+    if told is None:
+        return site
+    made, has_signs = tuple([node.op for node in step.added]), divides(match.scope, match.outputs[0])
+    return (step.rule, id(match.template), id(step.fragment), id(match.scope.versions), made, has_signs, told)
+
+
+def _is_plain(match: Match) -> bool:
+    """Whether it stands for itself: in the main graph or a body of it, all of it replaced, its output in use."""
+    return match.scope.function is None and not match.scope.redirected and not match.kept and len(match.outputs) == 1
+
+
+def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
+    """Prove every site of a run that is not yet, on its own, and put the proofs into the sites.
+
+    A site whose proof would have to be made again once others that fail are rolled back is left without.
+    """
+    require_dims(run.model.skeleton.graph, options.dims)
+    settings = ProofOptions(
+        seed=options.seed,
+        dims=options.dims,
+        custom_ops=[Path(path).absolute() for path in options.custom_ops],  # a child stands where this process stood
+        implementations=shipped(options.custom_ops),
+        rtol=options.rtol,
+        atol=options.atol,
+        proof_time=options.proof_time,
+        jobs=options.jobs or 0,
+    )
+    if isinstance(original, Path):
+        original = original.absolute()
+    check = SiteCheck(run.index, original, settings, reference_functions(run.driver.log, run.rules))
+    handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
+    rules = {rule.name: rule for rule in run.rules}
+    inner = run.driver.splicer.inner
+    kin: dict[Hashable, list[Site]] = {}
+    shared: list[Site] = []
+    for site in run.sites:
+        if site.proof is None and site.shared:
+            shared.append(site)
+        elif site.proof is None:
+            kin.setdefault(kin_of(site, check.plain), []).append(site)
+    regions: dict[Site, Region] = {}
+
+    def prove(sites: Iterable[Site]) -> None:
+        found = {site: _region(site, handed_on, inner, [rules[name] for name in site.rules]) for site in sites}
+        for site, proof in zip(found, check.prove(list(found.values())), strict=True):
+            site.proof = proof
+        regions.update(found)
+
+    prove(first for first, *_ in kin.values())
+    for first, *others in kin.values():
+        for site in others:
+            site.proof = first.proof
+    again = [site for first, *others in kin.values() if _is_failed(first) for site in others]
+    if again:  # each may hold in its place
+        prove(again)
+    _doubt(check, run.sites, regions)
+    _prove_shared(run, shared)
+
+
+def _doubt(check: SiteCheck, sites: Sequence[Site], regions: Mapping[Site, Region]) -> None:
+    """Take no proof for one that rests on tensors being equal which the site that says so does not prove.
+
+    Where that site fails it is rolled back, and the proof is to be made again without it.  regions: of the sites that
+    were proved now.
+    """
+    doubtful = {place: site for site in sites if not _is_proved(site) for place in _equal(site)}
+    if not doubtful:
+        return
+    rests = {site: check.rests(region) for site, region in regions.items() if _is_proved(site)}
+    while True:
+        found = {site: places & doubtful.keys() for site, places in rests.items()}
+        hit = {site: doubtful[min(places)] for site, places in found.items() if places}
+        if not hit:
+            return
+        for site, on in hit.items():
+            del rests[site]
+            if site.proof is None or on.proof is None or on.proof.outcome is Outcome.FAILED:
+                site.proof = None
+            else:
+                why = f"it rests on equal tensors at {on.root}, which are not proved to be"
+                site.proof = replace(site.proof, outcome=Outcome.UNPROVED, reason=why)
+        doubtful.update((place, site) for site in hit for place in _equal(site))
+
+
+def _is_failed(site: Site) -> bool:
+    return site.proof is not None and site.proof.outcome is Outcome.FAILED
+
+
+def _is_proved(site: Site) -> bool:
+    return site.proof is not None and site.proof.outcome is Outcome.PROVED
+
+
+def _equal(site: Site) -> Iterator[Place]:
+    """Tensors whose readers were given others, which other sites took from this one to be equal."""
+    for step in site.steps:
+        for old, new in (step.renamed or {}).items():
+            if step.scope.alike.get(old) == new:
+                yield (step.scope.address, old)
+
+
+def _prove_shared(run: RuleRun, sites: Sequence[Site]) -> None:
+    """Prove sites where readers of initializers were given others to read: all bytes of both, compared in the file."""
+    contents = Contents(run.model)
+    try:
+        for site in sites:
+            site.proof = _shared_proof(contents, site.steps[0].scope, site.shared)
+    finally:
+        contents.close()
+
+
+def _shared_proof(contents: Contents, scope: Scope, shared: Mapping[str, str]) -> SiteProof:
+    for old, new in shared.items():
+        one, other = scope.stored(old), scope.stored(new)
+        try:
+            if one is None or other is None or not contents.same(one, other):
+                return SiteProof(Outcome.FAILED, f"the bytes of {old!r} and {new!r} differ")
+        except ModelFileError as error:
+            return SiteProof(Outcome.UNPROVED, f"the bytes of {old!r} and {new!r} cannot be compared: {error}")
+    return SiteProof(Outcome.PROVED, oracle="a comparison of all bytes", reference="the bytes in the file")
+
+
+def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rules: Sequence[Rule]) -> Region:
+    """The net change of a site.
+
+    handed_on: tensors in whose place the run gave others, wherever it did.  inner: tensors that the source has not.
+    """
+    steps = site.steps
+    removed = [node for step in steps for node in step.removed if node.original]
+    rests_on = dict.fromkeys(node for step in steps for node in step.match.kept if node.original)
+    kept = [node for node in rests_on if node not in removed] if rests_on else []
+    added = [node for step in steps for node in step.added if node.alive]
+    made = {name for node in removed for name in node.outputs}
+    scope = steps[-1].scope
+    made_anew = {name for node in added for name in node.outputs}
+    fresh = made_anew.union(*(node.outputs for node in kept))
+    renamed = {old: new for step in steps for old, new in (step.renamed or {}).items()}
+    outputs: list[tuple[str, str]] = []
+    for name in dict.fromkeys(name for step in steps for name in step.outputs if name in made):
+        now = name
+        while now in renamed and now not in fresh:
+            now = renamed[now]
+        is_there = scope.home(now) is not None or (scope, now) in handed_on  # else nothing reads it any more
+        if now in made_anew or (is_there and now != name and (now in fresh or now not in made)):
+            outputs.append((name, now))
+    read = {now for _, now in outputs}.union(*(node.inputs for node in added))
+    copied = makers(scope, read, inner, added)
+    read.update(*(node.inputs for node in copied))
+    slack = sum(rule.approximate for rule in rules)
+    apart = frozenset(kind for rule in rules for kind in rule.differs)
+    return Region(scope, (*removed, *kept), (*_needed(kept, read), *copied, *added), tuple(outputs), slack, apart)
+
+
+def _needed(kept: Sequence[Node], read: set[str]) -> list[Node]:
+    """Of the nodes that a site rests on, those that what came and what was handed on still rest on."""
+    found: list[Node] = []
+    for node in sorted(kept, key=lambda item: -item.origin):
+        if not read.isdisjoint(node.outputs):
+            found.append(node)
+            read = read.union(node.proto.input)
+    return found[::-1]

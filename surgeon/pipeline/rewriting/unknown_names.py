@@ -1,0 +1,37 @@
+"""Names that a user gave and that the model does not have: refused, or reported where they are for other models too."""
+
+from collections.abc import Sequence
+
+from surgeon.errors import UsageError
+from surgeon.ir.index import Index
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.rules.rule import Rule
+from surgeon.text import nearest
+
+
+def require_named(report: Report, rules: Sequence[Rule], index: Index, *, for_many: bool) -> None:
+    """Raise UsageError for a pattern of node names that matches no node, and for a placeholder that becomes no plugin.
+
+    for_many: the rules run on other models too, so a pattern without a match is no error here.
+    """
+    pattern = next(iter(report.unused), None)
+    if pattern is not None and not for_many:
+        raise UsageError(f"{unmatched(pattern, report.unused[pattern])} Nothing was written.")
+    fired = {step.rule for site in report.sites for step in site.steps}
+    for rule in rules:
+        if rule.placeholder and rule.name not in fired:
+            raise UsageError(f"{_no_plugin(rule, report, index)} Nothing was written.")
+
+
+def _no_plugin(rule: Rule, report: Report, index: Index) -> str:
+    """Why a placeholder becomes no plugin, in a sentence."""
+    ops = dict.fromkeys(op for scope in index.scopes for op, nodes in scope.by_op.items() if nodes)
+    if rule.placeholder not in ops:
+        return f"The model has no node {rule.placeholder}; {nearest(rule.placeholder, ops)}"
+    miss = next(miss for miss in report.misses if miss.rule == rule.name)
+    return f"No node {rule.placeholder} becomes a plugin: {miss.reason.rstrip('.')}."
+
+
+def unmatched(pattern: str, near: str) -> str:
+    """A sentence on a pattern that matches no node.  near: its end, on the nearest names."""
+    return f"The pattern {pattern!r} of --only or --skip matches the name of no node; {near}"

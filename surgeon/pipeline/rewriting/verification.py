@@ -1,0 +1,316 @@
+"""The checks of a run: every site proved, the whole models compared, what is at fault rolled back, the rest written."""
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import onnx
+
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.file.patch import Patch
+from surgeon.file.save import Written, save
+from surgeon.ir.function_table import strays_of
+from surgeon.ir.index_patch import patch_of
+from surgeon.ops.traversal import key_of
+from surgeon.pipeline.reports.rewrite_report import FAILED_PROOF, NOT_PROVED, Report, Site
+from surgeon.pipeline.rewriting.greedy_driver import Progress
+from surgeon.pipeline.rewriting.rule_run import Clock, RuleRun
+from surgeon.pipeline.rewriting.step_replay import misses_beside
+from surgeon.proof.check_options import Check, CheckOptions
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.final_check import invalidity, model_check
+from surgeon.proof.model.load_check import excused_by, loading, require_loaded
+from surgeon.text import and_more, nearest
+
+if TYPE_CHECKING:
+    from surgeon.proof.model.model_check import ModelCheck
+
+Inspect = Callable[[Written], None]
+Write = Callable[[Patch, Inspect], Any]
+
+
+class _AtFault(Exception):
+    """The written model is wrong as a whole; nothing is renamed."""
+
+
+@dataclass(slots=True)
+class Checks:
+    """The checks of one run and what follows from them.
+
+    source: what was given.  original: the source, or what an upgrade or an edit made of it, as ONNX Runtime gets it.
+    write: makes the result of a patch, after a look at what it wrote.
+    """
+
+    run: RuleRun
+    report: Report
+    source: Written
+    original: Written
+    check: Check
+    options: CheckOptions
+    require_proof: bool
+    expect: Mapping[str, int]
+    clock: Clock
+    progress: Progress | None
+    write: Write
+    _models: "ModelCheck | None" = field(default=None, init=False)
+    _found: "_Look | None" = field(default=None, init=False)
+
+    def prove(self) -> None:
+        """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
+        self._spare_strays()
+        if self.check not in ("sites", "both") or not self.run.sites:
+            return
+        from surgeon.pipeline.rewriting.site_regions import (
+            prove_sites,  # not at the top: a run without proofs is spared its weight
+        )
+
+        self._say("prove")
+        with self.clock.phase("prove"):
+            while any(site.proof is None for site in self.run.sites):
+                prove_sites(self.run, self.original, self.options)
+                failed = [site for site in self.run.sites if site.outcome == "failed"]
+                unproved = [site for site in self.run.sites if site.outcome == "unproved"] if self.require_proof else []
+                for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):
+                    for site in sites:
+                        site.undone = why
+                if failed or unproved:
+                    self._roll_back([*failed, *unproved])
+
+    def finish(self) -> Any:
+        """Write what stands; a whole model that is wrong is searched for the sites at fault first."""
+        while True:
+            check_expected(self.report, self.expect)
+            try:
+                with self.clock.phase("write"):
+                    patch = patch_of(self.run.index)
+                return self.write(patch, self._inspect)
+            except _AtFault:
+                with self.clock.phase("bisect"):
+                    culprits = self._culprits()
+                    if culprits:
+                        self._roll_back(culprits)
+            if not culprits:
+                self._give_up()
+
+    def _inspect(self, written: Written) -> None:
+        """Hold what was written against the original; raises _AtFault where it is wrong."""
+        self.report.refused = ""
+        if not self.run.sites:
+            if self.original is not self.source:
+                self.report.refused = require_loaded("rewritten", [self.source], written, self.options, self.report)
+            return
+        self._say("check")
+        with self.clock.phase("check"):
+            found = self._look(written, layers=True)
+            if found.is_wrong and found.result is not None and self._is_meant():
+                found = found.meant(self._approximate())
+            self._note(found)
+            if found.is_wrong:
+                raise _AtFault
+            if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.require_proof:
+                self._give_up()
+
+    def _look(self, written: Written, *, layers: bool = False) -> "_Look":
+        """Hold a model against the original: is it valid, and where that is asked for, does it answer the same.
+
+        layers: compare inner tensors too, where that is asked for.
+        """
+        if self.check == "none":
+            return self._loaded(written)
+        complaint = invalidity(self.run.model, written)
+        if complaint is not None:
+            return _Look(True, f"it is invalid, {complaint}")
+        if self.check == "sites":
+            return self._loaded(written)
+        if self._models is None:
+            self._models = model_check(self.run.model, self.original, self.options)
+        result = self._models.check(written, layers=layers and self.options.layers)
+        if result.outcome is Outcome.UNPROVED:  # it may not have run
+            return replace(self._loaded(written), result=result)
+        return _Look(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
+
+    def _loaded(self, written: Written) -> "_Look":
+        """Whether ONNX Runtime loads a model; where it does not load the original either, that is noted."""
+        excused = excused_by(self.report.target, self.report.ep)
+        found = loading([self.source], written, self.options, excused)
+        self.report.refused = found.told
+        return _Look(bool(found.fault), found.fault)
+
+    def _approximate(self) -> list[str]:
+        """The rules that change numbers on purpose and stand."""
+        inexact = {rule.name for rule in self.run.rules if not rule.is_exact}
+        return sorted({name for site in self.run.sites for name in site.rules if name in inexact})
+
+    def _exact_sites(self) -> list[Site]:
+        """The sites whose rules may only round."""
+        inexact = set(self._approximate())
+        return [site for site in self.run.sites if inexact.isdisjoint(site.rules)]
+
+    def _is_meant(self) -> bool:
+        """Whether the whole model differs only by what approximate rules change on purpose."""
+        exact = self._exact_sites()
+        return len(exact) < len(self.run.sites) and not self._fails(exact)
+
+    def _note(self, found: "_Look") -> None:
+        self._found = found
+        self.report.check = found.result
+        for site in self.run.sites:
+            site.check = found.result
+
+    def _fault(self, sites: int = 1) -> str:
+        """What is wrong with the whole model, as a clause.  sites: how many are at fault."""
+        return "" if self._found is None else self._found.told(sites)
+
+    def _culprits(self) -> list[Site]:
+        """The sites without which the whole model is right, found by halving; none where they are not to blame."""
+        from surgeon.proof.model.bisect import guilty
+
+        self._say("bisect")
+        exact = self._exact_sites()
+        are_to_blame = len(exact) == len(self.run.sites) or self._fails(exact)  # all of them together are known to fail
+        culprits = guilty(exact if are_to_blame else self.run.sites, self._fails)
+        for site in culprits:
+            site.guilty, site.undone = True, f"the whole model is wrong with it: {self._fault(len(culprits))}"
+        return culprits
+
+    def _fails(self, sites: Sequence[Site]) -> bool:
+        """Whether the source with these sites alone rewritten is wrong; nothing of it stays on disk."""
+        try:
+            return self._is_wrong(self.run.again(sites)[0])
+        finally:
+            gc.collect()  # an index is full of cycles, and there are many trials
+
+    def _is_wrong(self, trial: RuleRun) -> bool:
+        """Whether what a run makes of the source is wrong."""
+        if not trial.sites:
+            return self._look(self.original).is_wrong
+        patch = patch_of(trial.index)
+        if isinstance(self.original, onnx.ModelProto):
+            return self._look(patch.to_proto()).is_wrong
+
+        def look(written: Written) -> None:
+            raise _Seen(self._look(written).is_wrong)
+
+        try:
+            beside = self.original.with_name(f"{self.original.stem}.bisect.onnx")
+            save(self.run.model, patch, beside, external_data="share", check=look)
+        except _Seen as seen:
+            return seen.is_wrong
+        except ModelFileError:  # no room beside the source: look at it where the result will be
+            try:
+                self.write(patch, look)
+            except _Seen as seen:
+                return seen.is_wrong
+        raise AssertionError("saving looks at what it writes")
+
+    def _roll_back(self, sites: Sequence[Site]) -> None:
+        """Run again without these sites; what builds on them goes with them."""
+        gone = set(sites)
+        self.run, lost = self.run.again([site for site in self.run.sites if site not in gone])
+        for site in lost:
+            site.undone = "it builds on what was rolled back"
+        for site in (*lost, *self.run.sites):
+            site.check = None  # it was of a model that is no more
+        self.report.rolled_back += [*sites, *lost]
+        self.report.sites, self.report.check = self.run.sites, None
+        self.report.nodes_after = self.run.index.count_nodes()
+        self.report.misses = list(
+            misses_beside(self.report.rolled_back, self.run.driver.misses(), self.run.replay.refused)
+        )
+        self._spare_strays()
+
+    def _spare_strays(self) -> None:
+        """Roll back calls of a local function that would make calls of other nodes too, which nobody asked for."""
+        index = self.run.index
+        strays = strays_of(index.scopes, index.local)
+        gone: list[Site] = []
+        for site in self.run.sites if strays else ():
+            keys = [key_of(function) for step in site.steps for function in step.fragment.functions]
+            stray = next((strays[key] for key in keys if key in strays), None)
+            if stray is not None:
+                site.undone = f"the local function would be the body of {stray.label!r} too, which stays as it is"
+                gone.append(site)
+        if gone:
+            self._roll_back(gone)
+
+    def _give_up(self) -> NoReturn:
+        result = self.report.check
+        if result is not None and result.outcome is Outcome.UNPROVED:
+            reason = result.reason.rstrip(".")
+            raise CheckFailed(f"The rewritten model is not proved: {reason}; nothing was written.", self.report)
+        raise CheckFailed(
+            f"The rewritten model differs from the original and no site is to blame alone: {self._fault()}; "
+            "nothing was written.",
+            self.report,
+        )
+
+    def _say(self, phase: str) -> None:
+        if self.progress is not None:
+            self.progress(phase, len(self.run.sites))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a look at a model found.  fault: what is wrong, as a clause.  result: of the run, where there was one."""
+
+    is_wrong: bool
+    fault: str = ""
+    result: CheckResult | None = None
+
+    def told(self, sites: int = 1) -> str:
+        """The fault and, where inner tensors were compared, where it shows first: with all sites at fault, not one."""
+        first = None if self.result is None else self.result.first_different
+        together = f"with all {sites:,} sites at fault " if sites > 1 else ""
+        return f"{self.fault}; {together}the first tensor to leave tolerance is {first!r}" if first else self.fault
+
+    def meant(self, rules: Sequence[str]) -> "_Look":
+        """The same where all that differs is the doing of approximate rules: nothing is proved, and nothing wrong."""
+        if self.result is None:
+            return self
+        plural = "s" * (len(rules) == 1)
+        reason = f"{self.told()}, as {' and '.join(rules)} change{plural} numbers on purpose; without, all agrees."
+        return _Look(False, "", replace(self.result, outcome=Outcome.UNPROVED, reason=reason))
+
+
+class _Seen(Exception):
+    """A trial has been looked at and is not to be kept."""
+
+    def __init__(self, is_wrong: bool) -> None:
+        super().__init__(is_wrong)
+        self.is_wrong = is_wrong
+
+
+def check_expected(report: Report, expect: Mapping[str, int], there: Callable[[str], str] = lambda _: "") -> None:
+    """Raise ExpectationUnmet where a rule fired another number of times, UsageError for a rule that was not run.
+
+    there: what the model has already of what is written under a name, as a clause.
+    """
+    wrong = []
+    for name, wanted in expect.items():
+        if not report.knows(name):
+            names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
+            raise UsageError(f"A number of sites is expected of {name!r}, which is not run; {nearest(name, names)}")
+        found, gone = report.count(name), report.count(name, rolled_back=True)
+        if found != wanted:
+            more = f", the {gone} that {'was' if gone == 1 else 'were'} rolled back aside," if gone else ""
+            times, were = "time" if found == 1 else "times", "was" if wanted == 1 else "were"
+            known = there(name) if found < wanted else ""
+            because = f" ({known}: the exporter may write the op itself now)" if known else ""
+            wrong.append(f"{name} fires {found} {times}{more} where {wanted} {were} expected{because}")
+    if wrong:
+        raise ExpectationUnmet(f"{'; '.join(wrong)}; nothing was written.", report)
+
+
+def complaint_of(report: Report) -> str:
+    """One sentence on what was rolled back; empty where nothing was."""
+    sites = report.rolled_back
+    if not sites:
+        return ""
+    total = len(sites) + len(report.sites)
+    count = f"{len(sites):,} of {total:,} site{'s' * (total != 1)} {'was' if len(sites) == 1 else 'were'} rolled back"
+    rest = f"the other {len(report.sites):,} stand{'s' * (len(report.sites) == 1)}"
+    if not report.sites:
+        rest = "nothing is left of the rewrite"
+    first = f"{sites[0].rule} at {sites[0].root}: {sites[0].reason}"
+    return f"{count} ({first}{and_more(len(sites) - 1)}); {rest}."

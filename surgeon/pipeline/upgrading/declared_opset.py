@@ -1,0 +1,79 @@
+"""A model that declares another opset of ai.onnx than that of its nodes, as some exporters write it."""
+
+from collections.abc import Iterator, Sequence
+
+import onnx
+
+from surgeon.errors import GraphError, Refusal
+from surgeon.ir.index import Index
+from surgeon.ir.scope import DEFAULT_DOMAINS, Node
+from surgeon.ops.schemas import history, schema
+from surgeon.ops.schemas.node_check import check_node
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.opsets.migration import judge
+from surgeon.text import first_of
+
+NAMED = 3  # nodes named in a sentence
+
+
+def local_functions(index: Index) -> set[tuple[str, str]]:
+    """The functions that a model defines, by domain and name."""
+    functions = index.model.skeleton.functions
+    return {(item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name) for item in functions}
+
+
+def declaration(index: Index, newest: int) -> tuple[int, str]:
+    """The opset that all nodes are of, and why it is not the one that the model declares; 0 and "" where that one fits.
+
+    newest: the opset that is asked for, beyond which none is looked at; the oldest that fits is taken.
+
+    Raises GraphError where the declared opset lacks an op and none up to the newest fits all, or where a node that
+    fits both opsets means something else in each.
+    """
+    old, local = index.main.opset or 0, local_functions(index)
+    nodes = [
+        node
+        for scope in index.scopes
+        for node in scope.nodes
+        if scope.function is None and "::" not in node.op and ("", node.op) not in local
+    ]
+    strange = [node for node in nodes if not _fits(node, old)]
+    if not strange:
+        return 0, ""
+    told = f"the model declares opset {old}, of which {_named(strange)} {'is' if len(strange) == 1 else 'are'} not"
+    found = next((opset for opset in range(old + 1, newest + 1) if all(_fits(node, opset) for node in nodes)), 0)
+    if not found and not any(schema("", node.op, old) is None and history("", node.op) for node in strange):
+        return 0, ""  # they are wrong at any opset, and what an upgrade makes of each is judged by itself
+    if not found:
+        left = [node for node in nodes if not _fits(node, newest)]
+        raise GraphError(f"{told[0].upper()}{told[1:]}, and no opset up to {newest} fits all nodes: {_named(left)}.")
+    for node in nodes:
+        if node not in strange:
+            step = judge(node, old, found, shapes_of(index))
+            if isinstance(step, Refusal) or not step.empty:
+                raise GraphError(
+                    f"{told[0].upper()}{told[1:]}; opset {found} fits all nodes, but {node.op} at {node.label!r} means "
+                    f"something else there than at {old}, so nothing tells which of them the exporter meant."
+                )
+    return found, told
+
+
+def declare(skeleton: onnx.ModelProto, opset: int) -> None:
+    """Have a model declare an opset of ai.onnx."""
+    for entry in skeleton.opset_import:
+        if entry.domain in DEFAULT_DOMAINS:
+            entry.version = opset
+
+
+def _fits(node: Node, opset: int) -> bool:
+    """Whether a node is of an opset as far as its op, its attributes and the numbers of its tensors tell."""
+    version = schema("", node.op, opset)
+    return version is not None and (version.deprecated or not check_node(node.proto, opset, lambda _: None))
+
+
+def _named(nodes: Sequence[Node]) -> str:
+    return first_of(list(_labels(nodes)), NAMED, len(nodes))
+
+
+def _labels(nodes: Sequence[Node]) -> Iterator[str]:
+    yield from (f"{node.op} at {node.label}" for node in nodes)

@@ -1,0 +1,352 @@
+"""Raising the ai.onnx opset of a model without changing what any node means.
+
+Most ops only take more types from one opset to the next, so nothing but the number in the file changes; where an
+attribute became an input (the axes of ReduceMean) or a default changed, the node is edited.  A node that would mean
+something else blocks the upgrade.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import onnx
+from onnx import helper, numpy_helper
+
+from surgeon.errors import GraphError, Refusal, UsageError
+from surgeon.file.editable_model import Editable
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
+from surgeon.file.save import DataMode, Written, save
+from surgeon.ir.index import Index
+from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope
+from surgeon.ops.schemas import schema
+from surgeon.ops.traversal import all_nodes, label_of, unused
+from surgeon.pipeline.reports.upgrade_report import Upgrade
+from surgeon.pipeline.upgrading.declared_opset import declaration, declare, local_functions
+from surgeon.proof.check_options import CheckOptions, options_of
+from surgeon.proof.model.final_check import invalidity, model_check, require_passed
+from surgeon.proof.model.load_check import require_loaded
+from surgeon.runtime.provider_support import CPU, Kernels
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.opsets.migration import ir_version_for, judge, newest_opset
+from surgeon.shapes.opsets.node_change import Array, Change
+from surgeon.text import first_of
+
+UpgradeCheck: TypeAlias = Literal["model", "none"]
+
+NAMED = 3  # nodes named for each op that blocks
+SPELLED = 8  # elements of a constant that stand in its name
+
+
+def upgrade(
+    source: str | os.PathLike[str],
+    opset: int,
+    output: str | os.PathLike[str],
+    *,
+    check: UpgradeCheck = "model",
+    require_proof: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> Upgrade:
+    """Write the model with ai.onnx at `opset`, every node meaning what it meant.
+
+    Args:
+        source: the model's path.
+        opset: the version of ai.onnx to raise it to.
+        output: where to write; it may be the same path.
+        check: "model" runs both whole models and compares them, "none" only loads the result.
+        require_proof: treat a result that cannot be proved as a failed one.
+        external_data: as for `rewrite`.
+        force: overwrite a data file of other content.
+        options: seeds, sizes, tolerances and limits of the check.
+
+    Returns:
+        What was changed, and the result of the check.
+
+    Raises:
+        UsageError: an opset that is older than the model's, or unknown.
+        GraphError: nodes would change their meaning, or ONNX Runtime would have no kernel for them; it names them.
+        CheckFailed: the check fails; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.upgrade("notebooks/models/tiny_distilbert.onnx", 21, "newer.onnx", check="none").opset
+        (18, 21)
+    """
+    start = time.perf_counter()
+    options_of(options).require()
+    require_opset(opset)
+    with Model.open(source) as model:
+        options_of(options).require_dims_of(model.skeleton.graph)
+        done, patch = plan(model, opset, str(source), str(output))
+
+        def inspect(path: Path) -> None:
+            require_same(done, model, Path(source), path, check, options_of(options), require_proof)
+
+        try:
+            save(
+                model,
+                patch,
+                output,
+                external_data=external_data,
+                force=force,
+                check=None if patch.empty else inspect,
+            )
+        finally:
+            done.seconds = time.perf_counter() - start
+    return done
+
+
+def require_opset(opset: int) -> None:
+    """Raise UsageError for an opset that there is not."""
+    if not isinstance(opset, int):
+        raise UsageError(f"opset={opset!r} is not a number.")
+    if not 1 <= opset <= newest_opset():
+        raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
+
+
+def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, Patch]:
+    """What to edit in a model, so that it is of an opset; nothing is checked or written.  Raises as `upgrade`."""
+    draft = Editable(model)
+    done = raise_skeleton(draft, opset, source)
+    done.output = output
+    return done, draft.patch() if done.opset[0] < opset else Patch(model)
+
+
+def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
+    """Raise the opset of a model that may be changed freely.  Raises as `upgrade`.
+
+    source: what to call the model in a refusal.
+    """
+    index = Index(draft)
+    index.check()
+    old = index.main.opset
+    if old is None:
+        raise UsageError(f"{source} imports no ai.onnx, so there is no opset to raise.")
+    if opset < old:
+        raise UsageError(f"{source} has opset {old}; an upgrade to {opset} would lower it, which is not supported.")
+    ir_version = max(index.ir_version, ir_version_for(opset)) if opset > old else index.ir_version
+    done = Upgrade(source, "", (old, opset), (index.ir_version, ir_version))
+    if opset > old:
+        meant, done.declared = declaration(index, opset)
+        if meant:
+            declare(draft.skeleton, meant)
+            draft.skeleton.ir_version = ir_version
+            index = Index(draft)
+    if opset > (index.main.opset or 0):
+        judged = _Judgement(index, opset, done)
+        if judged.is_blocked:
+            earlier = (number for number in range(opset - 1, old, -1) if not _Judgement(index, number).is_blocked)
+            raise GraphError(judged.refusal(next(earlier, None)))
+        judged.write(draft.skeleton)
+        if ir_version != index.ir_version:
+            draft.skeleton.ir_version = ir_version
+    return done
+
+
+class _Judgement:
+    """The judgement on every node, and the edits that follow."""
+
+    def __init__(self, index: Index, opset: int, done: Upgrade | None = None) -> None:
+        self.index, self.opset = index, opset
+        self.done = done or Upgrade("", "", (opset, opset), (0, 0))
+        self.changes: list[tuple[Node, Change]] = []
+        self.blocked: dict[tuple[str, str], list[str]] = {}
+        self.lacking: dict[tuple[str, str], list[str]] = {}
+        self.raised: list[Scope] = []
+        self._judge()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether nodes would mean something else, or ONNX Runtime would not run them any more."""
+        return bool(self.blocked or self.lacking)
+
+    def _judge(self) -> None:
+        """Look at every node."""
+        local = local_functions(self.index)
+        for scope in self.index.scopes:
+            if scope.function is None:
+                for node in _own(scope, local):
+                    self._judge_node(node, scope.opset or 0)
+        for function in self.index.functions:
+            self._judge_function(function, local)
+        self._judge_training(local)
+
+    def _judge_node(self, node: Node, old: int) -> None:
+        found = judge(node, old, self.opset, shapes_of(self.index))
+        if isinstance(found, Refusal):
+            self.blocked.setdefault((node.op, found.reason), []).append(node.label)
+            return
+        lacking = self._lacking(found, old)
+        if lacking:
+            self.lacking.setdefault((node.op, lacking), []).append(node.label)
+        if _moves(node.op, old, self.opset):
+            self.done.newer[node.op] = self.done.newer.get(node.op, 0) + 1
+        if not found.empty:
+            self.changes.append((node, found))
+            told = found.sentence
+            self.done.edited[told] = self.done.edited.get(told, 0) + 1
+
+    def _lacking(self, change: Change, old: int) -> str:
+        """What ONNX Runtime lacks for a node at the new opset, as a clause; "" where it lacked that before, too.
+
+        It runs a node without a kernel by the body that ONNX has for the op, and that depends on the opset of the model
+        also where the op stays as it is.
+        """
+        kernels = Kernels.of(CPU)
+        if not kernels.runs("", change.node.op, old, change.dtypes(old, before=True)):
+            return ""
+        after = change.dtypes(self.opset)
+        return (
+            "" if kernels.runs("", change.op, self.opset, after) else kernels.missing("", change.op, self.opset, after)
+        )
+
+    def _judge_function(self, function: Scope, local: set[tuple[str, str]]) -> None:
+        """A function keeps its own import, unless an op of it differs between that and the model's.
+
+        Function and model must agree on the schema of every op in the body (onnx.proto, FunctionProto.opset_import).
+        """
+        old = function.opset
+        if old is None or old >= self.opset:
+            return
+        scopes = [scope for scope in self.index.scopes if scope.function is function]
+        nodes = [node for scope in scopes for node in _own(scope, local)]
+        differ = [node for node in nodes if _moves(node.op, old, self.opset)]
+        for node in differ:
+            found = judge(node, old, self.opset, shapes_of(self.index))
+            if isinstance(found, Change) and not found.empty:
+                found = Refusal(f"{found.sentence}, which cannot be done inside of a function,")
+            if isinstance(found, Refusal):
+                self.blocked.setdefault((node.op, found.reason), []).append(f"{node.label} in {function.label}")
+        if differ:
+            self.raised.append(function)
+            self.done.functions.append(function.label.removeprefix("function "))
+
+    def _judge_training(self, local: set[tuple[str, str]]) -> None:
+        """The graphs that train the model follow its opset; nothing edits them."""
+        scope = self.index.main
+        infos = self.index.model.skeleton.training_info
+        graphs = [graph for info in infos for graph in (info.initialization, info.algorithm)]
+        for proto in (proto for graph in graphs for proto in all_nodes(graph.node)):
+            if proto.domain not in DEFAULT_DOMAINS or ("", proto.op_type) in local:
+                continue
+            names = tuple(proto.input), tuple(proto.output)
+            node = Node(proto.op_type, *names, scope, 0, proto.SerializeToString())
+            found = judge(node, scope.opset or 0, self.opset, shapes_of(self.index))
+            if isinstance(found, Change) and not found.empty:
+                found = Refusal(f"{found.sentence}, which cannot be done there,")
+            if isinstance(found, Refusal):
+                label = f"{label_of(proto)} in the training info"
+                self.blocked.setdefault((node.op, found.reason), []).append(label)
+
+    def refusal(self, earlier: int | None) -> str:
+        """What stands against the opset, in one sentence.  earlier: the newest opset that nothing blocks."""
+        told = []
+        if self.blocked:
+            parts = [f"{op} at {first_of(at, NAMED)} ({why.rstrip(',')})" for (op, why), at in self.blocked.items()]
+            count = sum(map(len, self.blocked.values()))
+            nodes = "one node does" if count == 1 else f"{count} nodes do"
+            told.append(f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}")
+        told += [f"{why}: {op} at {first_of(at, NAMED)}" for (op, why), at in self.lacking.items()]
+        there = f"use --opset {earlier}, the newest that keeps all" if earlier else "no newer opset keeps all"
+        return f"{'; '.join(told)}; {there}."
+
+    def write(self, skeleton: onnx.ModelProto) -> None:
+        """Turn the judgement into edits of the model that was judged."""
+        names = _Names(self.index)
+        tensors: dict[tuple[str, str, tuple[int, ...], bytes], onnx.TensorProto] = {}
+
+        def constant(name: str, values: Array) -> str:
+            key = name, str(values.dtype), values.shape, values.tobytes()
+            if key not in tensors:
+                tensors[key] = numpy_helper.from_array(values, names.of_constant(name, values))
+            return tensors[key].name
+
+        for node, change in self.changes:
+            _write(node, change, constant)
+        for node, change in sorted(self.changes, key=lambda pair: -pair[0].origin):  # from the last to the first place
+            _surround(node, change, names.fresh)
+        skeleton.graph.initializer.extend(tensors.values())
+        for holder in (skeleton, *(scope.proto for scope in self.raised)):
+            for entry in holder.opset_import:
+                if entry.domain in DEFAULT_DOMAINS and entry.version < self.opset:
+                    entry.version = self.opset
+
+
+def _write(node: Node, change: Change, constant: Callable[[str, Array], str]) -> None:
+    """Edit one node."""
+    proto = node.proto
+    proto.op_type = change.op
+    for name in change.dropped:
+        del proto.attribute[next(place for place, item in enumerate(proto.attribute) if item.name == name)]
+    proto.input[:] = [one if isinstance(one, str) else constant(*one) for one in change.operands]
+    proto.attribute.extend(helper.make_attribute(*item) for item in change.added.items())
+
+
+def _surround(node: Node, change: Change, fresh: Callable[[str], str]) -> None:
+    """Put nodes around one that is edited."""
+    if change.around is not None:
+        edited = onnx.NodeProto()
+        edited.CopyFrom(node.proto)
+        protos = node.scope.proto.node
+        del protos[node.origin]
+        for made in reversed(change.around(edited, fresh)):
+            protos.insert(node.origin, made)
+
+
+class _Names:
+    """Fresh tensor names: unique in all scopes, as a body may read what the main graph makes."""
+
+    def __init__(self, index: Index) -> None:
+        self._taken: set[str] = set()
+        for scope in index.scopes:
+            self._taken.update(scope.producers, scope.initializers, scope.inputs, scope.sparse, scope.consumers)
+
+    def fresh(self, name: str) -> str:
+        """A name like this one that no tensor has."""
+        found = unused(name, self._taken)
+        self._taken.add(found)
+        return found
+
+    def of_constant(self, name: str, values: Array) -> str:
+        """A name that says what the constant is: axes_-1."""
+        return self.fresh("_".join([name, *map(str, values.ravel().tolist())]) if values.size <= SPELLED else name)
+
+
+def _own(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
+    """The nodes of ai.onnx in a scope, calls of local functions left out."""
+    for node in scope.nodes:
+        if "::" not in node.op and ("", node.op) not in local:
+            yield node
+
+
+def _moves(op: str, old: int, new: int) -> bool:
+    before, after = schema("", op, old), schema("", op, new)
+    return before is None or after is None or before.since_version != after.since_version
+
+
+def require_same(
+    done: Upgrade,
+    model: Model,
+    source: Written,
+    written: Written,
+    check: UpgradeCheck,
+    options: CheckOptions,
+    require_proof: bool,
+) -> None:
+    """Hold an upgraded model against its source, and note what came of it.
+
+    Raises GraphError where it is not valid, CheckFailed where ONNX Runtime loads the source and not the upgraded model,
+    or where that differs, or is not proved although it has to be.
+    """
+    done.refused = require_loaded("upgraded", [source], written, options, done)
+    if check == "none":
+        return
+    complaint = invalidity(model, written)
+    if complaint is not None:
+        raise GraphError(f"The upgraded model would be invalid ({complaint}); nothing was written.")
+    done.check = model_check(model, source, options).check(written)
+    require_passed("upgraded", done.check, require_proof, done)

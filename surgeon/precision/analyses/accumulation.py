@@ -1,0 +1,106 @@
+"""Sums of any number of terms that the dtype itself adds up, one after the other: running ones, and states of loops.
+
+A reduction adds up in float32 inside; these hand each partial sum on, and from 2,048 times a term on float16 adds
+nothing more to it.  Runs show no more turns, and no longer axes, than made inputs have.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import ml_dtypes
+
+from surgeon.file.tensors.decoding import dtype_of
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.precision.planning.node_dtypes import HALVES
+from surgeon.shapes.algebra.size_expressions import symbols
+
+_MOST = 16  # nodes between a state and what is handed on
+
+
+class Totals:
+    """The nodes that add up so, each with the reason.
+
+    dims: free dimensions whose size the user tells, which are no larger elsewhere.
+    """
+
+    def __init__(self, wiring: Wiring, dims: Collection[str]) -> None:
+        self._wiring, self._dims = wiring, frozenset(dims)
+        self._most = 2 ** (ml_dtypes.finfo(dtype_of(wiring.change.new)).nmant + 1)  # terms that are alike
+        self._ends = f"and {wiring.change.names[1]} adds up {self._most:,} at most"
+        self.found: dict[Node, str] = {}
+        if wiring.change.new not in HALVES:
+            return
+        for node in wiring.nodes():
+            if is_running(node):
+                self._running(node)
+        for body in wiring.scopes:
+            if body.owner is not None:
+                self._states(body, body.owner)
+
+    def _running(self, node: Node) -> None:
+        axes = record(node.op).axes
+        assert axes is not None
+        axis = self._wiring.index.constants.scalar(node.scope, node.inputs[axes.slot])
+        many = self._many(node.scope, node.inputs[0], None if axis is None else int(axis[0]))
+        if many:
+            self.found[node] = f"a running sum over {many}, {self._ends}"
+
+    def _many(self, scope: Scope, name: str, axis: int | None) -> str:
+        """How many numbers there may be along an axis, where these are too many; empty where they are few."""
+        shape = None if scope.function is not None else self._wiring.draft.shapes.shape(scope, name)
+        if shape is None or axis is None or not -len(shape) <= axis < len(shape):
+            return "any number"
+        size = shape[axis]
+        if isinstance(size, int):
+            return f"{size:,}" if size > self._most else ""
+        return "" if symbols(size) <= self._dims else str(size)
+
+    # States of loops
+
+    def _states(self, body: Scope, owner: Node) -> None:
+        """Keep what a body adds to its states, where there may be any number of turns."""
+        proto: Any = body.proto
+        given, made = ([value.name for value in values] for values in (proto.input, proto.output))
+        if record(owner.op).trips:
+            is_told = self._wiring.index.constants.is_constant(owner.scope, owner.inputs[0])
+            many = "" if is_told else "any number of turns"
+            given, made = given[2:], made[1:]
+        else:
+            count = owner.attribute("num_scan_inputs")
+            if count is None:
+                return
+            states = len(given) - count.i
+            axes = owner.attribute("scan_input_axes")
+            first = axes.ints[0] if axes is not None else 0
+            many = self._many(owner.scope, owner.inputs[states], first)
+            given = given[:states]
+        for state, end in zip(given, made, strict=False) if many else ():
+            if self._wiring.wire(body, state) is None:
+                continue
+            added = list(self._added(body, end, state))
+            for node in (*added, *([owner] if added else [])):
+                self.found.setdefault(node, f"{state!r} adds up over {many}, {self._ends}")
+
+    def _added(self, body: Scope, end: str, state: str) -> Iterator[Node]:
+        """The nodes by which what is handed on is the state and more."""
+        waiting: list[tuple[str, Sequence[Node]]] = [(end, ())]
+        while waiting:
+            name, path = waiting.pop()
+            if name == state:
+                if any(record(node.op).family == "sum" for node in path):
+                    yield from path
+                continue
+            node = body.producers.get(name)
+            if node is None or len(path) > _MOST:
+                continue
+            facts = record(node.op)
+            places = range(len(node.inputs)) if facts.family == "sum" else facts.carried
+            waiting += [(text, (*path, node)) for at, text in enumerate(node.inputs) if text and at in places]
+
+
+def is_running(node: Node) -> bool:
+    """Whether a node makes a running sum."""
+    facts = record(node.op)
+    return facts.adds_up and facts.same and facts.axes is not None

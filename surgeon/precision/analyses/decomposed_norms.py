@@ -1,0 +1,146 @@
+"""Norms by hand: a root, a logarithm or a quotient of a sum of squares, whose squares leave half precision.
+
+The square of 300 overflows float16, and that of 1e-4 is zero there.  Between the squares and the root there may be
+anything that is monotone: a bound, an epsilon, a factor, a weighted sum, a Reshape.
+"""
+
+from collections.abc import Iterator
+
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.dtype_traits import POWERS, ROOTS, TOTALS
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.precision.analyses.dtype_graph import Wiring
+
+_MOST = 48  # nodes that one search visits: what lies further back belongs to another formula
+
+
+class Norms:
+    """The nodes from the squares of such norms to their roots.  found: in the order of the model."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self.found: dict[Node, None] = {}
+        self._calls: dict[Scope, list[Node]] = {}
+        for node in wiring.nodes():
+            called = wiring.index.called(node)
+            if called is not None:
+                self._calls.setdefault(called, []).append(node)
+        for node in wiring.nodes():
+            facts = record(node.op)
+            if facts.reduces and facts.squares and node.op not in TOTALS:
+                self._keep(node)  # its root is inside
+            if node.op in ROOTS:
+                self._search(node, 0, last=node)
+            else:
+                for place in facts.divisors:
+                    self._search(node, place, last=None)
+
+    def _keep(self, node: Node) -> None:
+        ports = self._wiring.ports[node]
+        if ports.any and not ports.pinned:
+            self.found.setdefault(node)
+
+    def _search(self, end: Node, place: int, *, last: Node | None) -> None:
+        """Keep what leads from squares to an input of `end`, and `last` too."""
+        readers: dict[Node, set[Node]] = {}
+        squares: list[Node] = []
+        waiting, seen = [(end, name) for name in end.inputs[place : place + 1]], set[Node]()
+        while waiting and len(seen) < _MOST:
+            reader, name = waiting.pop(0)
+            for node in self._makers(reader.scope, name):
+                readers.setdefault(node, set()).add(reader)
+                if node in seen:
+                    continue
+                seen.add(node)
+                if self._is_square(node):
+                    squares.append(node)
+                    waiting += [(node, given) for given in node.inputs if self._is_of_square(node, given)]
+                elif end.op in ROOTS and node.op in ROOTS:  # a root of a root: the first may overflow, too
+                    waiting.append((node, node.inputs[0]))
+                else:
+                    waiting += [(node, given) for given in self._led_on(node)]
+        path = dict.fromkeys(node for square in squares for node in _onwards(square, readers, end))
+        if len(squares) > 1 or any(record(node.op).adds_up or record(node.op).product for node in path):
+            for node in (*path, *([] if last is None else [last])):
+                self._keep(node)
+
+    def _makers(self, scope: Scope, name: str) -> Iterator[Node]:
+        """The nodes that make a tensor of the old dtype, in functions that are called too, and where one is called."""
+        if self._wiring.wire(scope, name) is None:
+            return
+        node = scope.producers.get(name)
+        called = None if node is None else self._wiring.index.called(node)
+        if node is not None and called is not None:
+            yield from self._makers(called, called.proto.output[node.outputs.index(name)])
+        elif node is not None:
+            yield node
+        elif scope.is_function and name in scope.inputs:
+            place = list(scope.proto.input).index(name)
+            for call in self._calls.get(scope, ()):
+                if place < len(call.inputs):
+                    yield from self._makers(call.scope, call.inputs[place])
+
+    def _led_on(self, node: Node) -> Iterator[str]:
+        """The inputs that what a node makes grows with."""
+        facts, scope = record(node.op), node.scope
+        if facts.factors is not None:
+            others = [node.inputs[place] for place in facts.factors]
+            yield from (name for name, other in zip(others, others[::-1], strict=True) if self._is_fixed(scope, other))
+        elif facts.product == "windows" and facts.weight is not None:
+            yield from node.inputs[:1] if self._is_mean(scope, node.inputs[facts.weight]) else ()
+        elif facts.family or facts.carried or facts.reduces or (facts.broadcasts and facts.commutes):
+            yield from (name for name in node.inputs if name and not self._is_fixed(scope, name))
+        elif (facts.same and facts.exact) or (facts.adds_up and not facts.squares and not facts.of_one):
+            yield from node.inputs[:1]
+
+    def _is_square(self, node: Node) -> bool:
+        """Whether a node multiplies numbers by themselves."""
+        facts, scope = record(node.op), node.scope
+        if node.op in POWERS and facts.squares:
+            power = self._wiring.index.constants.scalar(scope, node.inputs[1])
+            return power is None or power[0] > 1
+        if facts.reduces and facts.squares:
+            return True
+        if not (facts.product or facts.family == "product") or len(node.inputs) != 2 or facts.divisors:
+            return False
+        one, two = (self._source(scope, name) for name in node.inputs)
+        return one == two and not self._is_fixed(scope, one)
+
+    def _is_of_square(self, node: Node, name: str) -> bool:
+        """Whether what a node reads is a square itself, as in a norm of fourth powers."""
+        inner = node.scope.producers.get(self._source(node.scope, name)) if name else None
+        return inner is not None and inner is not node and self._is_square(inner)
+
+    def _is_mean(self, scope: Scope, name: str) -> bool:
+        """Whether the weights of a window make a weighted mean: a fixed tensor without a negative number."""
+        array = self._wiring.index.constants.array(scope, name) if self._is_fixed(scope, name) else None
+        return array is not None and bool((array >= 0).all())
+
+    def _source(self, scope: Scope, name: str) -> str:
+        """What a tensor holds but for its shape, its signs and a factor."""
+        node = scope.producers.get(name)
+        while node is not None and not record(node.op).reduces:
+            facts = record(node.op)
+            given = [text for text in node.inputs if text and not self._is_fixed(scope, text)]
+            is_factor = facts.family == "product" and len(given) == 1
+            is_moved = facts.moves == (0,) and len(node.outputs) == 1
+            if not (is_factor or is_moved or (facts.same and facts.exact)):
+                break
+            name = given[0] if is_factor else node.inputs[0]
+            node = scope.producers.get(name)
+        return name
+
+    def _is_fixed(self, scope: Scope, name: str) -> bool:
+        return self._wiring.index.constants.is_constant(scope, name)
+
+
+def _onwards(first: Node, readers: dict[Node, set[Node]], end: Node) -> Iterator[Node]:
+    """A node, and those that lead from it to `end`, which is left out."""
+    waiting, seen = [first], set[Node]()
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node is end:
+            continue
+        seen.add(node)
+        yield node
+        waiting += readers.get(node, ())

@@ -1,0 +1,256 @@
+"""Who makes and who reads each tensor of the dtype that is to change, in all graphs, bodies and functions of a model.
+
+What must be of one dtype is one item: the inputs and outputs of a node, those of an If, Loop or Scan with what its
+bodies take and give, those of a local function with all of its calls.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from onnx import TensorProto
+
+from surgeon.file.model import Address
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas.node_check import learn_dtypes
+from surgeon.ops.traits.dtype_traits import CASTING
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.precision.planning.min_cut import SINK, SOURCE
+from surgeon.precision.planning.node_dtypes import HALVES, Ports, Retyping, has_telling_schema, ports_of
+from surgeon.shapes.shape_inference import Shapes
+
+Key = tuple[Scope, str]
+Told = dict[tuple[Address, str], int | None]
+"""Dtypes of the tensors of copies in which nothing is written yet, which are the same in each."""
+STORED = -1
+_MOVES = 8  # nodes between a stored tensor and the Cast of what they take of it
+"""In the place of who makes a tensor: it is stored, in whichever dtype it is asked for."""
+
+
+class Use(NamedTuple):
+    """One reader of a tensor.
+
+    item: which has to have its dtype.  node: that reads it, None where it is an output of `scope`.  place: among the
+    node's inputs, or the outputs.
+    """
+
+    item: int
+    scope: Scope
+    node: Node | None
+    place: int
+
+
+@dataclass(slots=True)
+class Typed:
+    """A tensor.  maker: the item whose dtype it has, or STORED.  node: that makes it, if one does."""
+
+    home: Scope
+    name: str
+    maker: int
+    node: Node | None = None
+    uses: list[Use] = field(default_factory=list)
+
+
+class Wiring:
+    """All tensors of the old dtype.
+
+    wires: by the scope that makes a tensor, and its name.  ports, items: of nodes.  wanted: items for which the new
+    dtype is worth a Cast.  pinned: why items keep the old one.  sources: of tensors that a Cast makes of constants of
+    the new dtype, or of parts of them, what it reads.  told: dtypes that copies before this one told; it adds its own.
+    """
+
+    def __init__(
+        self, draft: ModelDraft, change: Retyping, io: Literal["keep", "convert"], told: Told | None = None
+    ) -> None:
+        self.draft, self.change, self.index = draft, change, draft.index
+        self._told_before: Told = {} if told is None else told
+        self.wires: dict[Key, Typed] = {}
+        self.ports: dict[Node, Ports] = {}
+        self.items: dict[Node, int] = {}
+        self.count = 2
+        self.wanted: set[int] = set()
+        self.pinned: dict[int, str] = {}
+        self.sources: dict[Key, str] = {}
+        self._io = SOURCE if io == "keep" else SINK
+        self._dtypes: dict[Key, int | None] = {}
+        self._ports: dict[Hashable, Ports] = {}  # by what tells those of most nodes
+        self._inner: dict[Scope | None, Shapes] = {None: draft.shapes}
+        self._items_of_functions: dict[Scope, int] = {}
+        self._look_into(None)
+        self.scopes = [scope for scope in self.index.scopes if scope.function in self._inner]
+        for scope in self.scopes:
+            self._add_makers(scope)
+        self._find_islands()
+        for scope in self.scopes:
+            self._add_uses(scope)
+        self._told_before.update(((scope.address, name), found) for (scope, name), found in self._dtypes.items())
+        self._told_before = {}  # from now on something may be written
+
+    def dtype(self, scope: Scope, name: str) -> int | None:
+        """The dtype of a tensor as the model has it now."""
+        key = scope, name
+        if key not in self._dtypes and (scope.address, name) in self._told_before:
+            self._dtypes[key] = self._told_before[scope.address, name]
+        if key not in self._dtypes:
+            home, shapes = scope.home(name), self._inner.get(scope.function)
+            found = None if home is None or shapes is None else shapes.facts(home, name).dtype
+            maker = None if home is None else home.producers.get(name)
+            if found is None and maker is not None:
+                found = self._told(maker, name)
+            self._dtypes[key] = found
+        return self._dtypes[key]
+
+    def _told(self, maker: Node, name: str) -> int | None:
+        """What follows for a tensor from the node that makes it: a target's own operator, or one behind it."""
+        known = {text: self.dtype(maker.scope, text) for text in maker.inputs if text}
+        learn_dtypes(maker.proto, maker.scope.versions.get(split_op(maker.op)[0], 1), known)
+        return known.get(name)
+
+    def wire(self, scope: Scope, name: str) -> Typed | None:
+        """The tensor that a name means in a scope, None where it is of another dtype."""
+        home = scope.home(name) if name else None
+        return None if home is None else self.wires.get((home, name))
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes, those of functions that nobody calls left out."""
+        for scope in self.scopes:
+            yield from scope.nodes
+
+    def _item(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def _look_into(self, function: Scope | None) -> None:
+        """Find what the inputs of each function are, from its first call: others give the old dtype for the same."""
+        shapes = self._inner[function]
+        for scope in self.index.scopes:
+            if scope.function is not function:
+                continue
+            for node in scope.nodes:
+                called = self.index.called(node)
+                inner = None if called is None else shapes.inside(node)
+                if called is None or inner is None:
+                    continue
+                if called not in self._inner:
+                    self._inner[called] = inner
+                    self._items_of_functions[called] = self._item()
+                    self._look_into(called)
+
+    def _add_makers(self, scope: Scope) -> None:
+        owner = scope.owner
+        around = self._io if scope.parent is None else self.items.get(owner, SOURCE) if owner else SOURCE
+        if scope.is_function:
+            around = self._items_of_functions[scope]
+        stored = [name for name in scope.initializers if not self.index.is_overridable(scope, name)]
+        proto: Any = scope.proto
+        counted = [proto.input[0].name] if owner is not None and record(owner.op).trips and proto.input else []
+        for name in scope.inputs:
+            if name not in stored:  # the first one of a Loop's body is the number of the turn
+                self._make(scope, name, SOURCE if name in counted else around)
+        for name in stored:
+            self._make(scope, name, STORED)
+        for name in scope.sparse:
+            self._make(scope, name, SOURCE)
+        for node in scope.nodes:
+            self._add_node(scope, node)
+
+    def _add_node(self, scope: Scope, node: Node) -> None:
+        called = self.index.called(node)
+        ports = self.ports[node] = self._ports_of(scope, node, is_call=called is not None)
+        shared = self._items_of_functions.get(called) if called is not None else None
+        item = self.items[node] = self._item() if shared is None else shared
+        if called is not None and shared is None:
+            self.pinned[item] = "nothing tells what the function that it calls is given"
+        elif ports.pinned:
+            self.pinned[item] = ports.pinned
+        elif ports.wants:
+            self.wanted.add(item)
+        is_stored = (node.op == "Constant" and not ports.pinned) or self._is_widened(scope, node, ports)
+        for place in ports.makes:
+            self._make(scope, node.outputs[place], STORED if is_stored else item, node)
+        for place in ports.fixed:
+            self._make(scope, node.outputs[place], SOURCE, node)
+
+    def _is_widened(self, scope: Scope, node: Node, ports: Ports) -> bool:
+        """Whether a node is a Cast of a constant of the new dtype, as files have that store weights so; noted then."""
+        if node.op != CASTING or not ports.makes or self.dtype(scope, node.inputs[0]) != self.change.new:
+            return False
+        given, made = node.inputs[0], node.outputs[0]
+        is_end = scope is self.index.main and any(value.name == made for value in scope.proto.output)
+        if is_end or not self.change.narrows or not self._is_stored(scope, given):
+            return False
+        self.sources[scope, made] = given
+        return True
+
+    def _is_stored(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is a constant, or rows and parts of one: a table of weights that indices look up."""
+        home = scope.home(name)
+        node = None if home is None else home.producers.get(name)
+        for _ in range(_MOVES):
+            if home is None or node is None or self.index.constants.is_constant(home, name):
+                break
+            facts = record(node.op)
+            if facts.moves != (0,) or facts.has_bodies or len(node.outputs) != 1:
+                break
+            name = node.inputs[0]
+            home = home.home(name)
+            node = None if home is None else home.producers.get(name)
+        return home is not None and self.index.constants.is_constant(home, name)
+
+    def _ports_of(self, scope: Scope, node: Node, *, is_call: bool) -> Ports:
+        """The ports of a node: the same for all of one op, version and dtypes, but where attributes tell more."""
+
+        def dtype(name: str) -> int | None:
+            return self.dtype(scope, name) if name else 0  # what is left out is not what nothing tells
+
+        if is_call or not has_telling_schema(node):
+            return ports_of(node, dtype, self.change, is_call=is_call)
+        key = node.op, id(scope.versions), (*map(dtype, node.inputs),), (*map(dtype, node.outputs),)
+        found = self._ports.get(key)
+        if found is None:
+            found = self._ports[key] = ports_of(node, dtype, self.change)
+        return found
+
+    def _make(self, scope: Scope, name: str, maker: int, node: Node | None = None) -> None:
+        if self.dtype(scope, name) == self.change.old:
+            self.wires[scope, name] = Typed(scope, name, maker, node)
+
+    def _add_uses(self, scope: Scope) -> None:
+        for node in scope.nodes:
+            ports, item = self.ports[node], self.items[node]
+            for places, user in ((ports.takes, item), (ports.stays, SOURCE)):
+                for place in places:
+                    self._use(scope, node.inputs[place], Use(user, scope, node, place))
+        end = self._io
+        if scope.parent is not None:
+            end = self.items.get(scope.owner, SOURCE) if scope.owner is not None else SOURCE
+        elif scope.is_function:
+            end = self._items_of_functions[scope]
+        proto: Any = scope.proto
+        for place, output in enumerate(proto.output):
+            name = output if isinstance(output, str) else output.name
+            self._use(scope, name, Use(end, scope, None, place))
+
+    def _use(self, scope: Scope, name: str, use: Use) -> None:
+        wire = self.wire(scope, name)
+        if wire is not None:
+            wire.uses.append(use)
+
+    def _find_islands(self) -> None:
+        """Pin what a model that is partly of half precision already computes in the old dtype by Casts of its own.
+
+        A Cast of a constant, or of rows of one, says how a weight is stored, and nothing of how it is to be computed
+        with.
+        """
+        if self.change.new not in HALVES or self.change.old != TensorProto.FLOAT:
+            return
+        lifted: set[Key] = set()
+        for node in self.nodes():
+            scope, ports = node.scope, self.ports[node]
+            homes = [(home, name) for name in node.inputs if name and (home := scope.home(name)) is not None]
+            is_half = (home for home in homes if node.op == CASTING and self.dtype(*home) in HALVES)
+            is_up = not all(self._is_stored(*home) for home in is_half)
+            if (is_up or any(home in lifted for home in homes)) and (ports.makes or ports.takes):
+                self.pinned.setdefault(self.items[node], "a Cast of the model's own has it in float32")
+                lifted.update((scope, node.outputs[place]) for place in (*ports.makes, *ports.fixed))

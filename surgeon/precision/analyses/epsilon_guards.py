@@ -1,0 +1,93 @@
+"""Small numbers that keep a divisor or a logarithm from zero, and are zero in half precision.
+
+A norm that is at least 1e-12 divides a row of zeros into zeros.  The bound itself is kept in the old dtype, but where
+a division behind it reads what it makes in float16, that is zero, and a row of zeros is no number; no made input has
+one.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+
+from surgeon.file.tensors.casting import recast
+from surgeon.ir.scope import Node
+from surgeon.ops.traits.dtype_traits import BOUNDING, LOGARITHMS, POWERS
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.precision.analyses.dtype_graph import Key, Wiring
+
+_MOST = 16  # nodes between such a number and what it guards
+
+
+class Guards:
+    """What such numbers guard, from the node that reads one to the one that divides.
+
+    small: the least number that each stored tensor holds of those that lose their digits.  found: the nodes, each with
+    the reason.
+    """
+
+    def __init__(self, wiring: Wiring, small: Mapping[Key, float]) -> None:
+        self._wiring = wiring
+        self.found: dict[Node, str] = {}
+        for (scope, name), least in small.items():
+            what = f"{name!r} of {least:.3g} keeps a divisor or a logarithm from zero"
+            reason = f"{what}, and {wiring.change.names[1]} cannot hold that"
+            for use in wiring.wires[scope, name].uses:
+                if use.node is not None and self._guards(use.node, use.place):
+                    for node in self._guarded(use.node, least):
+                        self.found.setdefault(node, reason)
+
+    def _guards(self, node: Node, place: int) -> bool:
+        """Whether what a node makes is no smaller than the number that it reads at a place."""
+        facts = record(node.op)
+        is_sum = facts.family == "sum" and min(facts.signs) > 0
+        return is_sum or place in BOUNDING.get(node.op, ()) or place in facts.carried
+
+    def _guarded(self, first: Node, least: float) -> Iterator[Node]:
+        """The nodes that divide by what the first makes, of at least `least`, and those between."""
+        waiting, seen = [([first], least)], {first}
+        while waiting:
+            path, least = waiting.pop()
+            is_lost = self._is_lost(least)
+            for name in path[-1].outputs:
+                for reader in path[-1].scope.readers(name) if name else ():
+                    if reader in seen or len(path) > _MOST:
+                        continue
+                    seen.add(reader)
+                    behind = [*path[1:], reader]
+                    facts, places = record(reader.op), [at for at, text in enumerate(reader.inputs) if text == name]
+                    made, fails = self._raised(reader, places, least), self._fails(reader, places, least)
+                    is_carried = facts.family == "product" or any(at in facts.carried for at in places)
+                    if is_lost and (fails or made is not None):
+                        yield from behind
+                    if made is not None:
+                        waiting.append(([first, *behind], made))
+                    elif is_lost and is_carried and not fails:
+                        waiting.append(([first, *behind], least))
+
+    def _fails(self, node: Node, places: Collection[int], least: float) -> bool:
+        """Whether a node makes no number of what is lost: of zero as a divisor, of zeros by what is infinite."""
+        facts = record(node.op)
+        is_scaled = facts.family == "product" and least > 1
+        return is_scaled or node.op in LOGARITHMS or any(place in facts.divisors for place in places)
+
+    def _is_lost(self, number: float) -> bool:
+        made = float(recast(np.array(number), self._wiring.change.new))
+        return made == 0 or not np.isfinite(made)
+
+    def _raised(self, node: Node, places: Collection[int], least: float) -> float | None:
+        """What a node makes of the least that it reads by a power, or by dividing one number; None of others."""
+        constants, power = self._wiring.index.constants, POWERS.get(node.op)
+        if node.op in POWERS and 0 in places:
+            told = constants.scalar(node.scope, node.inputs[1]) if power is None else None
+            power = power if told is None else told[0]
+            return None if power is None else raised(least, power)
+        if any(place in record(node.op).divisors for place in places):
+            told = constants.scalar(node.scope, node.inputs[0])
+            return None if told is None else abs(told[0]) * raised(least, -1)
+        return None
+
+
+def raised(number: float, power: float) -> float:
+    """A number to a power; infinite where floats end."""
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.float64(number) ** power)

@@ -1,0 +1,232 @@
+"""Floats that count: indices, positions and sizes on their way to what decides by them, in a dtype that cannot count.
+
+Whole numbers are exact in float16 up to 2,048.  What runs show of short inputs is right there, and wrong of long ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.errors import ModelFileError
+from surgeon.file.tensors.decoding import dtype_of
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.dtype_traits import CHOOSING, STEPPING
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.precision.analyses.accumulation import is_running
+from surgeon.precision.analyses.dtype_graph import STORED, Key, Wiring
+from surgeon.shapes.tensor_types import BOOL, WHOLE
+
+_ROUNDS = 4  # of looking at all nodes, as what a body hands on is known a round later
+_SMALL = frozenset((BOOL, *(number for number in WHOLE if dtype_of(number).itemsize == 1)))
+
+
+class CountKind(IntEnum):
+    """What a tensor of floats holds: bits or bytes as floats, whole numbers as they were counted, or made of such."""
+
+    BITS = 1
+    WHOLE = 2
+    MADE = 3
+
+
+class Counting:
+    """The nodes of a model on paths from counts to what decides by them: a Cast back, a comparison, a rounding, a size.
+
+    What a table holds at an index is no count, nor is what is made of one and of data.
+
+    found: those nodes, each with what decides at the end of the path.  most: up to what the new dtype holds all whole
+    numbers.
+    """
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self.most = 2 ** (ml_dtypes.finfo(dtype_of(wiring.change.new)).nmant + 1)
+        self._kinds: dict[Key, CountKind] = {}
+        self._makers: dict[Key, tuple[Node, list[Key]]] = {}
+        self.found: dict[Node, Node] = {}
+        for _ in range(_ROUNDS):
+            known = dict(self._kinds)
+            for scope in wiring.scopes:
+                self._enter(scope)
+                for node in scope.nodes:
+                    self._look_at(node)
+            if known == self._kinds:
+                break
+        if self._kinds:
+            for node in wiring.nodes():
+                ends = [place for place, key in self._read(node) if self._decides(node, place, key)]
+                if ends:
+                    self._follow(node)
+                    counts = record(node.op).counts  # sizes are read in the old dtype anyhow
+                    if any(place not in counts for place in ends):
+                        self.found[node] = node
+
+    def _read(self, node: Node) -> list[tuple[int, Key]]:
+        """The inputs of a node that are of the old dtype, by their places."""
+        wires = ((place, self._wiring.wire(node.scope, name)) for place, name in enumerate(node.inputs))
+        return [(place, (wire.home, wire.name)) for place, wire in wires if wire is not None]
+
+    def _is_fixed(self, key: Key) -> bool:
+        return self._wiring.wires[key].maker == STORED or self._wiring.index.constants.is_constant(*key)
+
+    def _note(self, key: Key, kind: CountKind | None, node: Node, sources: Sequence[Key]) -> None:
+        if kind is not None and key in self._wiring.wires:
+            self._kinds[key] = max(kind, self._kinds.get(key, kind))
+            self._makers[key] = node, list(sources)
+
+    # From counts on
+
+    def _look_at(self, node: Node) -> None:
+        """Note what a node makes of counts."""
+        called = self._wiring.index.called(node)
+        for place, key in self._read(node) if called is not None else ():
+            if key in self._kinds and called is not None:
+                self._note((called, _names(called.proto.input)[place]), self._kinds[key], node, [key])
+        if not any((node.scope, name) in self._wiring.wires for name in node.outputs):
+            return
+        facts, scope = record(node.op), node.scope
+        if facts.has_bodies:
+            self._leave(node)
+            return
+        if called is not None:
+            self._hand_on(node, _names(called.proto.output), called)
+            return
+        read = self._read(node)
+        kind = self._begins(node, read) or self._goes_on(node, read)
+        for name in node.outputs:
+            self._note((scope, name), kind, node, [key for _, key in read if key in self._kinds])
+
+    def _begins(self, node: Node, read: Sequence[tuple[int, Key]]) -> CountKind | None:
+        """What a node makes that begins to count."""
+        facts, scope = record(node.op), node.scope
+        if facts.retypes and not read and node.inputs:
+            return self._whole(scope, node.inputs[0])
+        if facts.spreads and facts.zeros and not facts.moves and any(not self._is_fixed(key) for _, key in read):
+            return CountKind.WHOLE  # a range
+        return CountKind.MADE if is_running(node) and read and not self._is_fixed(read[0][1]) else None
+
+    def _whole(self, scope: Scope, name: str) -> CountKind | None:
+        """What a Cast makes of integers; None of those that are fixed, and of sums of products."""
+        home = scope.home(name)
+        dtype = None if home is None else self._wiring.dtype(home, name)
+        if home is None or dtype not in WHOLE or self._wiring.index.constants.is_constant(scope, name):
+            return None
+        if dtype in _SMALL:
+            return CountKind.BITS
+        maker = home.producers.get(name)
+        if maker is not None and record(maker.op).product:
+            return None
+        if home.function is None:
+            values = self._wiring.draft.shapes.value(home, name)
+            if values is not None and all(isinstance(one, int) and abs(one) <= self.most for one in values.flat):
+                return None
+        return CountKind.WHOLE
+
+    def _goes_on(self, node: Node, read: Sequence[tuple[int, Key]]) -> CountKind | None:
+        """What a node makes of counts and constants alone: elementwise, by moving them, or by adding them up."""
+        facts = record(node.op)
+        data = [key for place, key in read if not facts.carried or place in facts.carried or facts.broadcasts]
+        kinds = [self._kinds[key] for key in data if key in self._kinds]
+        if not kinds or any(key not in self._kinds and not self._is_fixed(key) for key in data):
+            return None
+        most = max(kinds)
+        if facts.carried or facts.retypes:
+            return most
+        if facts.reduces:
+            return CountKind.MADE
+        is_elementwise = (facts.broadcasts or facts.same) and not (facts.adds_up or facts.softmax or facts.truths)
+        if not is_elementwise:
+            return None
+        return most if most is CountKind.BITS else CountKind.MADE
+
+    def _enter(self, body: Scope) -> None:
+        """Note what the body of a Loop is given: counts, or what it adds the same to in each turn."""
+        owner = body.owner
+        if owner is None or not record(owner.op).trips or body.function is not None:
+            return
+        for place, (given, made) in enumerate(zip(*self._carried(body), strict=False)):
+            key = body, given
+            first = self._wiring.wire(owner.scope, owner.inputs[place + 2])
+            sources = [(body, made)] if first is None else [(body, made), (first.home, first.name)]
+            if self._is_counter(body, given, made) or (first and (first.home, first.name) in self._kinds):
+                self._note(key, CountKind.MADE, owner, sources)
+
+    def _carried(self, body: Scope) -> tuple[list[str], list[str]]:
+        """What a turn is given and hands on, behind its number and whether to go on."""
+        return _names(body.proto.input)[2:], _names(body.proto.output)[1:]
+
+    def _is_counter(self, body: Scope, given: str, made: str) -> bool:
+        node = self._behind_moves(body, made)
+        if node is None or record(node.op).family != "sum":
+            return False
+        others = [name for name in node.inputs if name != given]
+        return len(others) < len(node.inputs) and all(body.home(name) is not body for name in others if name)
+
+    def _behind_moves(self, scope: Scope, name: str) -> Node | None:
+        node = scope.producers.get(name)
+        while node is not None and record(node.op).transparent == "always":
+            node = scope.producers.get(node.inputs[0])
+        return node
+
+    def _leave(self, node: Node) -> None:
+        """Note what a node hands on of what its bodies make."""
+        for body in node.scope.bodies:
+            if body.owner is node:
+                self._hand_on(node, _names(body.proto.output)[1 if record(node.op).trips else 0 :], body)
+
+    def _hand_on(self, node: Node, made: Sequence[str], inside: Scope) -> None:
+        for inner, outer in zip(made, node.outputs, strict=False):
+            if (inside, inner) in self._kinds:
+                self._note((node.scope, outer), self._kinds[inside, inner], node, [(inside, inner)])
+
+    # Back from what decides
+
+    def _decides(self, node: Node, place: int, key: Key) -> bool:
+        """Whether a node decides by a count that it reads at this place."""
+        kind, facts = self._kinds.get(key, CountKind.BITS), record(node.op)
+        if kind is CountKind.BITS:
+            return False
+        if facts.retypes:
+            made = self._wiring.dtype(node.scope, node.outputs[0])
+            return made in WHOLE and made != BOOL  # a truth is lost of nothing but zero
+        if facts.compares:
+            return kind is CountKind.MADE or not self._is_small(node.scope, node.inputs[1 - place])
+        return node.op in STEPPING or node.op in CHOOSING or place in facts.counts
+
+    def _is_small(self, scope: Scope, name: str) -> bool:
+        """Whether whole numbers are told from what a tensor holds, however they are rounded."""
+        known = self._wiring.index.constants
+        found = known.get(scope, name) if known.is_constant(scope, name) else None
+        if found is None:
+            return False
+        try:
+            numbers = np.asarray(found.array, np.float64)
+        except ModelFileError:  # whoever has to write it will tell
+            return False
+        return bool(np.all((np.abs(numbers) < self.most) & (numbers == np.rint(numbers))))
+
+    def _follow(self, end: Node) -> None:
+        """Find what leads to a node that decides."""
+        waiting = [key for _, key in self._read(end) if key in self._kinds]
+        seen = set[Key]()
+        while waiting:
+            key = waiting.pop()
+            if key in seen or key not in self._makers:
+                continue
+            seen.add(key)
+            node, sources = self._makers[key]
+            self.found.setdefault(node, end)
+            waiting += [source for source in sources if source in self._kinds]
+
+    def reasons(self, named: str) -> Iterator[tuple[Node, str]]:
+        """The nodes to keep, with the reason.  named: the new dtype."""
+        for node, end in self.found.items():
+            what = "decides by a count" if node is end else f"counts what {end.op} {end.label} decides by"
+            yield node, f"it {what}, and {named} holds all whole numbers up to {self.most:,} alone"
+
+
+def _names(values: Any) -> list[str]:
+    """The names of the inputs or outputs of a graph or a function."""
+    return [value if isinstance(value, str) else value.name for value in values]

@@ -1,0 +1,65 @@
+"""Tensors that a model states: stored ones, those of Constants, and what nodes fill their outputs with."""
+
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from surgeon.file.protobuf.payloads import KEY
+from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES
+from surgeon.precision.analyses.dtype_graph import STORED, Typed
+
+_NOTES = ("name", "doc_string", "metadata_props")  # of a TensorProto (onnx.proto); all else are its numbers
+FILL = "value"
+"""The attribute that holds what a node fills its output with."""
+_STATED = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
+def lies_in_file(tensor: TensorProto) -> bool:
+    """Whether the data of a tensor are not in the skeleton."""
+    return tensor.data_location == TensorProto.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data)
+
+
+def held(wire: Typed) -> TensorProto | None:
+    """The tensor that a wire is stored as, or filled with; None for any other."""
+    tensor = wire.home.initializers.get(wire.name)
+    if tensor is not None or wire.node is None:
+        return tensor
+    is_filled = DTYPE_ATTRIBUTES.get(wire.node.op, ("",))[0] == FILL and wire.node.attribute(FILL) is not None
+    is_stored = wire.node.op == "Constant" and wire.maker == STORED
+    return as_tensor(wire.node.proto) if is_stored or is_filled else None
+
+
+def as_tensor(node: NodeProto) -> TensorProto:
+    """The tensor of a node that states a value, which is written as one where it is a number or several."""
+    tensor: TensorProto
+    for item in node.attribute:
+        if item.name == "value":
+            tensor = item.t
+            return tensor
+        if item.name in _STATED:
+            values = np.asarray(helper.get_attribute_value(item), _STATED[item.name])
+            item.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
+            tensor = item.t
+            return tensor
+    raise ValueError(f"{node.op_type} states no number")
+
+
+def zero(node: NodeProto, key: str) -> TensorProto:
+    """The zero of float32 that a node fills its output with where it states nothing, from now on stated."""
+    node.attribute.append(helper.make_attribute(key, numpy_helper.from_array(np.zeros(1, np.float32))))
+    tensor: TensorProto = node.attribute[-1].t
+    return tensor
+
+
+def set_values(tensor: TensorProto, values: Any) -> None:
+    """Give a tensor other numbers; its notes stay, and fields that onnx does not know."""
+    for field, _ in tensor.ListFields():
+        if field.name not in _NOTES:
+            tensor.ClearField(field.name)
+    tensor.MergeFrom(numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), tensor.name))

@@ -1,0 +1,94 @@
+"""Where the whole moves too far: the stretches that move it most are kept too, and of these what is enough."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
+
+from surgeon.precision.kept_nodes.selectors import Place
+
+Error = Callable[[Collection[Place]], float]
+_PARTS = 12
+MOST_TRIALS = 24
+"""After so many trials no part is divided further, and what is left of it is kept: each costs two runs of the model."""
+
+
+class Lessening:
+    """Which of some nodes to keep so that the whole moves by no more than `most`.
+
+    parts: nodes that are of the new dtype, those of a stretch together.  error: how far the whole moves where these are
+    kept.  moved: by node kept in the end, how far its part alone moves the whole, at least.  trials: how
+    many there were.
+    """
+
+    def __init__(self, parts: Sequence[Sequence[Place]], error: Error, most: float) -> None:
+        self._error, self._most = error, most
+        self.trials = 0
+        self.moved: dict[Place, float] = {}
+        self.reached = float("inf")
+        self._parts = _merged(parts, _PARTS)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the whole moves by no more than it may, where these are kept."""
+        return self.reached <= self._most
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether fewer nodes may be enough, as the trials came to their end."""
+        return self.trials >= MOST_TRIALS
+
+    def run(self) -> None:
+        """Find them.  Where nothing helps, `reached` is beyond what was asked for."""
+        every = range(len(self._parts))
+        self.reached = self._try(self._all(every))
+        if not self.holds or not self._parts:
+            return
+        alone = [self._try(self._all(other for other in every if other != place)) for place in every]
+        order = sorted(every, key=lambda place: alone[place], reverse=True)
+        count = 1 + bisect_left(every[1:], True, key=lambda count: self._try(self._all(order[:count])) <= self._most)
+        kept = order[:count]
+        chosen = {place: self._parts[place] for place in kept}
+        for place in reversed(kept):  # the last is what moves the whole least
+            others = [node for other in kept if other != place for node in chosen[other]]
+            chosen[place] = self._lessened(others, chosen[place])
+        self.moved = {node: alone[place] for place in kept for node in chosen[place]}
+
+    def _lessened(self, fixed: Sequence[Place], part: Sequence[Place]) -> list[Place]:
+        """What of a part is enough: pieces are left out, smaller and smaller ones (Zeller's delta debugging, 2002)."""
+        rest, count = list(part), 2
+        while len(rest) > 1:
+            size = -(-len(rest) // count)
+            for at in range(0, len(rest), size):
+                if self.is_cut_short:
+                    return rest
+                less = [*rest[:at], *rest[at + size :]]
+                reached = self._try([*fixed, *less])
+                if reached <= self._most:
+                    rest, self.reached, count = less, reached, max(count - 1, 2)
+                    break
+            else:
+                if size == 1:
+                    break
+                count = min(2 * count, len(rest))
+        return rest
+
+    def _all(self, chosen: Iterable[int]) -> list[Place]:
+        return [node for place in chosen for node in self._parts[place]]
+
+    def _try(self, kept: Collection[Place]) -> float:
+        self.trials += 1
+        return self._error(kept)
+
+
+def _merged(parts: Sequence[Sequence[Place]], most: int) -> list[list[Place]]:
+    """Neighbours together, so that there are no more than so many, about as large; none empty."""
+    size = -(-sum(map(len, parts)) // most)
+    found: list[list[Place]] = []
+    for part in filter(None, parts):
+        if found and len(found[-1]) + len(part) <= size:
+            found[-1] += part
+        else:
+            found.append(list(part))
+    if len(found) <= most:
+        return found
+    return _merged([[*chain.from_iterable(found[at : at + 2])] for at in range(0, len(found), 2)], most)

@@ -1,0 +1,74 @@
+"""Which nodes an execution provider has no kernel for in the new dtype, or its runtime does not take so, or ends by."""
+
+from collections.abc import Iterator
+
+from onnx import TensorProto
+
+from surgeon.ir.scope import Node, split_op
+from surgeon.ops.schemas import schema, variables
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.pipeline.acceptance.kernel_support import limits_for
+from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.precision.kept_nodes.selectors import Place, place_of
+from surgeon.runtime.provider_support import Kernels
+from surgeon.target_registry import names
+
+
+def without_kernel(wiring: Wiring, provider: str) -> dict[Place, str]:
+    """The nodes that a provider would run in the new dtype by none of its own kernels, each with the reason.
+
+    Of a provider that is a target too, the target's limits are asked.  What nothing is known of, a domain without
+    schemas or a dtype that nothing tells, does not count against it.
+    """
+    kernels, new = Kernels.of(provider), wiring.change.names[1]
+    limits = limits_for(provider if provider in names() else "ort", provider, wiring.index)
+    found: dict[Place, str] = {}
+    for node in wiring.nodes():
+        ports = wiring.ports[node]
+        if ports.pinned or not (ports.takes or ports.makes):
+            continue
+        if not _has(wiring, kernels, node):
+            found[place_of(node)] = f"{kernels.full_title} has no kernel for {node.op} in {new}"
+        elif limits is not None and node.op in limits:
+            halves = {node.inputs[place]: wiring.change.new for place in ports.takes}
+            broken = set(limits.of(node, halves)) - set(limits.of(node))
+            found.update((place_of(node), told) for told, _ in sorted(broken)[:1])
+    return found
+
+
+def merged_in_vain(wiring: Wiring) -> dict[Place, str]:
+    """The products of matrices that ONNX Runtime's CPU provider ends its process by in float16, each with the reason.
+
+    Its optimiser takes a Transpose that brings the first axis among the last two into the product behind it
+    (`transBatchA` of FusedMatMul), for which it has a kernel in float32 alone; so in onnxruntime 1.23.2 and in 1.32.
+    """
+    if wiring.change.new != TensorProto.FLOAT16:
+        return {}
+    merged = (node for node in wiring.nodes() if wiring.ports[node].takes and any(_brings_first_axis(node)))
+    why = "ONNX Runtime merges it with the Transpose before it, which ends its process in float16"
+    return {place_of(node): why for node in merged}
+
+
+def _brings_first_axis(node: Node) -> Iterator[bool]:
+    """For each factor of a product of matrices whether a node before it puts the axes 1, 2, ... first, and 0 behind."""
+    known = record(node.op)
+    for place in known.factors or () if known.product == "matrices" else ():
+        maker = node.scope.producers.get(node.inputs[place])
+        order = maker.attribute("perm") if maker is not None else None
+        if order is not None and len(order.ints) > 2:
+            lead = len(order.ints) - 2
+            yield list(order.ints[:lead]) == [*range(1, lead + 1)]
+
+
+def _has(wiring: Wiring, kernels: Kernels, node: Node) -> bool:
+    domain, name = split_op(node.op)
+    opset = node.scope.versions.get(domain, 1)
+    version = schema(domain, name, opset)
+    if version is None:
+        return True
+    ports, new = wiring.ports[node], wiring.change.new
+    dtypes = [
+        [new if place in told else wiring.dtype(node.scope, text) for place, text in enumerate(texts)]
+        for texts, told in ((node.inputs, ports.takes), (node.outputs, ports.makes))
+    ]
+    return kernels.computes(domain, name, opset, variables(version, *dtypes))

@@ -1,0 +1,61 @@
+"""Which nodes a user wants kept: 'op:Softmax', 'name:*/norm/*', 'rule:layer_norm'."""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Address
+from surgeon.file.save import Written
+from surgeon.ir.scope import Node
+from surgeon.pipeline.rewriting.rewrite import find
+from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.printed_commands import command
+from surgeon.text import nearest
+
+Place = tuple[Address, int]
+"""A node in any copy of a model: the scope that it lies in, and its slot there."""
+AUTO = "auto"
+_KINDS = ("op", "name", "rule")
+
+
+def place_of(node: Node) -> Place:
+    """Where a node of the file lies."""
+    return node.scope.address, node.slot
+
+
+def asked(keep: Sequence[str], wiring: Wiring, source: Written) -> dict[Place, str]:
+    """The nodes that are named, with what named them.  Raises UsageError for what names nothing, and RuleError."""
+    found: dict[Place, str] = {}
+    for text in keep:
+        if text == AUTO:
+            continue
+        kind, sign, pattern = text.partition(":")
+        if not sign or kind not in _KINDS or not pattern:
+            raise UsageError(f"{text!r} keeps nothing; write op:NAME, name:PATTERN, rule:NAME, or auto.")
+        named = list(_named(kind, pattern, wiring, source))
+        if not named:
+            raise UsageError(f"{text!r} names no node of the model; {_near(kind, pattern, wiring)}")
+        found.update((place, f"asked for by {text}") for place in named if place not in found)
+    return found
+
+
+def _named(kind: str, pattern: str, wiring: Wiring, source: Written) -> Iterator[Place]:
+    if kind == "rule":
+        for match in find(source, pattern):
+            for node in match.nodes:
+                yield place_of(node)
+        return
+    for node in wiring.nodes():
+        names = (node.op, node.op.rpartition("::")[2]) if kind == "op" else (node.label, *filter(None, node.outputs))
+        if any(fnmatchcase(name, pattern) for name in names):
+            yield place_of(node)
+
+
+def _near(kind: str, pattern: str, wiring: Wiring) -> str:
+    if kind == "rule":
+        return f"why the rule finds no place there: {command('explain', 'IN', '--rules', pattern)}"
+    known = {node.op if kind == "op" else node.label for node in wiring.nodes()}
+    return nearest(pattern, sorted(known))
+
+
+__all__ = ["AUTO", "Place", "asked", "place_of"]

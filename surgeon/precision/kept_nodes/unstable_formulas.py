@@ -1,0 +1,187 @@
+"""Formulas that leave half precision just beyond what runs show: logarithms of little or much, and means by hand."""
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from surgeon.errors import ModelFileError
+from surgeon.file.tensors.casting import limits, recast, smallest
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.dtype_traits import BOUNDING, EXPONENTIALS, LOGARITHMS, SQUASHING, TOTALS
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.shapes.algebra.size_expressions import symbols
+
+_MOST = 16  # nodes between a logarithm and what makes little or much of its input
+_FEW = 64  # elements of a constant that is looked at
+
+
+class Formulas:
+    """The nodes of such formulas, each with the reason.
+
+    dims: free dimensions whose size the user tells, which are no larger elsewhere.
+    """
+
+    def __init__(self, wiring: Wiring, dims: Collection[str]) -> None:
+        self._wiring, self._dims = wiring, frozenset(dims)
+        self._high, self._named = limits(wiring.change.new)[1], wiring.change.names[1]
+        self.found: dict[Node, str] = {}
+        for node in wiring.nodes():
+            if node.op in LOGARITHMS:
+                self._logarithm(node)
+            elif node.op in TOTALS:
+                self._mean(node)
+            if any(self._is_nearly_one(node.scope, name) for name in node.inputs):
+                self._complement(node)
+
+    def _keep(self, nodes: Collection[Node], reason: str) -> None:
+        for node in nodes:
+            self.found.setdefault(node, reason)
+
+    # Logarithms
+
+    def _logarithm(self, end: Node) -> None:
+        """Keep a logarithm of what a softmax, a Sigmoid, an Exp or 1 - p makes, and what is between."""
+        readers: dict[Node, list[Node]] = {}
+        waiting, seen = [end], {end}
+        ends: list[Node] = []
+        while waiting and len(seen) < _MOST:
+            node = waiting.pop(0)
+            for name in self._data(node):
+                maker = node.scope.producers.get(name)
+                if maker is None or self._is_constant(node.scope, name):
+                    continue
+                readers.setdefault(maker, []).append(node)
+                if self._is_steep(maker):
+                    ends.append(maker)
+                if maker not in seen and self._passes(maker):
+                    seen.add(maker)
+                    waiting.append(maker)
+        for first in dict.fromkeys(ends):
+            self._keep(list(_onwards(first, readers)), self._reason(first))
+
+    def _data(self, node: Node) -> Iterator[str]:
+        """The inputs that what a node makes follows from, bounds apart."""
+        facts = record(node.op)
+        places = facts.carried if facts.carried and not facts.broadcasts else range(len(node.inputs))
+        yield from (name for place, name in enumerate(node.inputs) if name and place in places)
+
+    def _passes(self, node: Node) -> bool:
+        facts = record(node.op)
+        return bool(facts.carried or facts.family or facts.reduces == "sum")
+
+    def _is_steep(self, node: Node) -> bool:
+        if node.op in EXPONENTIALS:
+            return not self._is_bounded(node.scope, node.inputs[0])
+        return record(node.op).softmax or node.op in SQUASHING or self._is_complement(node)
+
+    def _reason(self, first: Node) -> str:
+        if first.op in EXPONENTIALS:
+            return f"a logarithm behind {first.op} by hand, and {self._named} ends at {self._high:,.6g}"
+        what = "1 - p" if self._is_complement(first) else first.op
+        tiny = smallest(self._wiring.change.new)
+        return f"a logarithm behind {what}, and {self._named} has all digits from {tiny:.3g} on"
+
+    def _is_bounded(self, scope: Scope, name: str) -> bool:
+        """Whether an Exp is given 0 at most: a distance from the largest number, or a size with its sign turned."""
+        node = scope.producers.get(name)
+        while node is not None and record(node.op).moves == (0,) and not record(node.op).reduces:
+            node = scope.producers.get(node.inputs[0])
+        if node is None or record(node.op).family != "sum":
+            return False
+        taken = scope.producers.get(node.inputs[-1])
+        if taken is None or record(node.op).signs[-1] != -1:
+            return False
+        facts = record(taken.op)
+        return facts.reduces == "pick" if len(node.inputs) > 1 else facts.same and facts.exact and not facts.carried
+
+    def _is_constant(self, scope: Scope, name: str) -> bool:
+        return self._wiring.index.constants.is_constant(scope, name)
+
+    # What is nearly one
+
+    def _is_complement(self, node: Node) -> bool:
+        """Whether a node makes 1 - p."""
+        facts = record(node.op)
+        if facts.family != "sum" or facts.signs != (1, -1) or self._is_constant(node.scope, node.inputs[1]):
+            return False
+        values = self._small(node.scope, node.inputs[0])
+        return values is not None and bool(np.all(values == 1))
+
+    def _is_nearly_one(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is a constant that becomes 1 in the new dtype, and is not."""
+        wire = self._wiring.wire(scope, name) if name else None
+        values = None if wire is None else self._small(scope, name)
+        if values is None or not values.size:
+            return False
+        made = recast(values, self._wiring.change.new).astype(np.float64)
+        return bool(np.any((made == 1) & (values != 1)))
+
+    def _small(self, scope: Scope, name: str) -> np.ndarray | None:
+        """What a small constant of floats holds."""
+        constants = self._wiring.index.constants
+        found = constants.get(scope, name) if constants.is_constant(scope, name) else None
+        try:
+            array = None if found is None else found.array
+        except ModelFileError:  # whoever has to write it will tell
+            return None
+        if array is None or array.size > _FEW or self._wiring.wire(scope, name) is None:
+            return None
+        return np.asarray(array, np.float64)
+
+    def _complement(self, node: Node) -> None:
+        """Keep what a number just below 1 bounds or scales, where 1 - p follows."""
+        facts = record(node.op)
+        if node.op not in BOUNDING and facts.family != "product":
+            return
+        for path in self._onwards(node):
+            last = path[-1]
+            if self._is_complement(last):
+                self._keep(path, f"a number just below 1 that 1 - p follows, and {self._named} takes it for 1")
+
+    def _onwards(self, node: Node) -> Iterator[list[Node]]:
+        """The nodes that read what a node makes, behind those that move or bound it, each with the path to it."""
+        waiting, seen = [[node]], {node}
+        while waiting:
+            path = waiting.pop()
+            for name in path[-1].outputs:
+                for reader in path[-1].scope.readers(name) if name else ():
+                    if reader in seen:
+                        continue
+                    seen.add(reader)
+                    yield [*path, reader]
+                    if len(path) < _MOST and record(reader.op).carried:
+                        waiting.append([*path, reader])
+
+    # Means by hand
+
+    def _mean(self, node: Node) -> None:
+        """Keep a sum over rows of which there may be any number, and what divides it."""
+        free = self.free(node)
+        for path in self._onwards(node) if free else ():
+            last, before = path[-1], path[-2]
+            if 1 in record(last.op).divisors and last.inputs[0] in before.outputs:
+                reason = f"a mean by hand over {', '.join(free)}, whose sum grows with that"
+                self._keep(path, f"{reason}, and {self._named} ends at {self._high:,.6g}")
+
+    def free(self, node: Node) -> list[str]:
+        """The free sizes of the axes that a node reduces."""
+        if node.scope.function is not None or not node.inputs:
+            return []
+        shapes = self._wiring.draft.shapes
+        given, made = (shapes.shape(node.scope, name) for name in (node.inputs[0], node.outputs[0]))
+        if given is None or made is None:
+            return []
+        gone = [size for size in given if size not in made and not isinstance(size, int)]
+        return [str(size) for size in gone if not symbols(size) <= self._dims]
+
+
+def _onwards(first: Node, readers: dict[Node, list[Node]]) -> Iterator[Node]:
+    """A node, and those that lead on from it."""
+    waiting, seen = [first], set[Node]()
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            waiting += readers.get(node, [])

@@ -1,0 +1,3 @@
+"""Ranges and errors, measured by runs."""
+
+__all__ = ["baseline_runs", "range_instrumentation"]

@@ -1,0 +1,331 @@
+"""One original on sets of inputs: what its inner tensors hold there, and how far another model's answers lie apart."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.errors import GraphError, ModelFileError
+from surgeon.file.save import Written
+from surgeon.file.tensors.casting import limits
+from surgeon.file.tensors.decoding import dtype_of
+from surgeon.ops.traversal import imports_of
+from surgeon.precision.measuring.output_error import Nearness, is_counted
+from surgeon.precision.measuring.range_instrumentation import (
+    FAR,
+    FIRST_OPSET,
+    MAIN,
+    Gauged,
+    Magnitudes,
+    Tensor,
+    gauging,
+)
+from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.segments.selected_rows import FIRST_OPSET as CHOOSING_OPSET
+from surgeon.precision.segments.selected_rows import choices, choosing, scores_of
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.model.exposed_outputs import exposing, fetch
+from surgeon.proof.model.hidden_rows import HiddenRows
+from surgeon.proof.model.model_check import require_options
+from surgeon.proof.model.model_cost import Workload
+from surgeon.proof.model.original_runs import MUCH
+from surgeon.runtime.inputs.consistent_sizes import FittedSizes
+from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
+from surgeon.runtime.inputs.user_inputs import read_inputs
+from surgeon.runtime.numerics.array_comparison import telling_nothing
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.sessions.ort_session import SessionError
+
+Arrays = dict[str, np.ndarray]
+_SIZES = 2  # sets of sizes that inputs are made of, before the long one
+_MOST_BYTES = 1 << 28  # of inner tensors that are held
+_MOST_GAUGES = 10_000  # in one model; each is two dozen nodes, and what is more is fetched instead
+_LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
+
+
+class Trying:
+    """The original, run once on each set of inputs.
+
+    why: one sentence on why nothing can be run, else empty.  invalid: what ONNX Runtime says of an original that it
+    does not load although it has all kernels.  oracle: what ran the model that was tried last.
+    others: of outputs that hold no floats, the part of their elements that were others there.  is_stale: whether what
+    the file states of inner shapes is not what they are.  shown: the masks that hide a first key;
+    `inner` runs with that key shown.
+    """
+
+    def __init__(
+        self, original: Written, skeleton: ModelProto, change: Retyping, options: CheckOptions, *, io: str
+    ) -> None:
+        self._original, self._skeleton, self._change = original, skeleton, change
+        self._converts = io == "convert"
+        custom_ops = require_options(
+            options.seed, options.dims, options.custom_ops, options.rtol, options.atol, options.inputs
+        )
+        self._away = Away(custom_ops, options.run_time)
+        self._low = limits(change.new)[0] if change.narrows else -FAR
+        self._nearness = Nearness(skeleton.graph, change)
+        self._lengths = {f"len({value.name})" for value in skeleton.graph.output}  # of sequences, which are no outputs
+        self.wanted: list[tuple[Arrays, Arrays]] = []
+        self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
+        self.oracle, self.is_stale, self.invalid = "", False, ""
+        self.others: dict[str, float] = {}
+        self.shown: list[str] = []
+        self._choice: list[tuple[Arrays, Arrays]] | None = None
+        self.options = options
+
+    @property
+    def has_users_inputs(self) -> bool:
+        """Whether it runs on what the user gave."""
+        return bool(self.options.inputs)
+
+    def run(self, tensors: Collection[Tensor]) -> dict[Tensor, Magnitudes]:
+        """Run the original; returns what these tensors held.  `why` tells where it cannot be run."""
+        found: dict[Tensor, Magnitudes] = {}
+        if self.why:
+            return found
+        imports = imports_of(self._skeleton.opset_import)
+        fetched = [name for place, name in tensors if place == MAIN] if len(tensors) > _MOST_GAUGES else []
+        rest = [tensor for tensor in tensors if tensor[0] != MAIN] if fetched else tensors
+        try:
+            with ExitStack() as stack:
+                shown, gauged = self._original, Gauged(())
+                if rest and imports.get("", 0) >= FIRST_OPSET:
+                    shown, gauged = stack.enter_context(gauging(self._original, rest, self._low / 4))
+                self._run_all(stack.enter_context(self._away.open(shown)), gauged, found)
+            if fetched and self.wanted:
+                self._fetch(fetched, found)
+        except InputsUnknown as unknown:
+            self.why = f"Inputs cannot be made: {unknown.reason}."
+        except (SessionError, GraphError, ModelFileError) as refused:
+            if tensors:  # what keeps gauges from being put in need not keep the model from running
+                self.wanted.clear()
+                of_main = [tensor for tensor in tensors if tensor[0] == MAIN]
+                return self.run(of_main if len(of_main) < len(tensors) else ())
+            line = refused.line if isinstance(refused, SessionError) else str(refused)
+            self.why = f"ONNX Runtime does not load the original: {line}"
+            self.invalid = line if isinstance(refused, SessionError) and not refused.missing else ""
+        if self.wanted:
+            self.why = ""
+        elif not self.why:
+            self.why = "The original answers nothing that is a number on made-up inputs"
+        return found
+
+    def _run_all(self, session: Whole, gauged: Gauged, found: dict[Tensor, Magnitudes]) -> None:
+        """Run on every set of inputs, the answers into `wanted`, and what the gauges say into `found`."""
+        load, more = Workload(self._original), set(gauged.names)
+        for feeds in self._made():
+            try:
+                answer = session.run(feeds)
+            except SessionError as refused:
+                self.why = self.why or f"The original does not run on its inputs: {refused.line}"
+                continue
+            outputs = {name: array for name, array in answer.items() if name not in more}
+            if _is_nothing(outputs) and not self.options.inputs:
+                continue
+            self.wanted.append((feeds, outputs))
+            shapes = gauged.read(answer, found)
+            shapes.update({name: array.shape for name, array in feeds.items()})
+            self.is_stale = self.is_stale or self._is_misstated(shapes)
+            for name, array in feeds.items():
+                self._note(found, name, array)
+            if load.of(feeds) > MUCH:
+                break
+
+    def _fetch(self, names: Sequence[str], found: dict[Tensor, Magnitudes]) -> None:
+        """Take in what these tensors of the main graph held in every run, as they are."""
+        with exposing(self._original, names) as shown, self._away.open(shown) as session:
+            for feeds, _ in self.wanted:
+                shapes: dict[str, Sequence[int]] = {name: array.shape for name, array in feeds.items()}
+                for _, arrays in fetch(session, feeds, names):
+                    for name, array in arrays.items():
+                        self._note(found, name, array)
+                        shapes[name] = array.shape
+                self.is_stale = self.is_stale or self._is_misstated(shapes)
+
+    def _is_misstated(self, shapes: Mapping[str, Sequence[int]]) -> bool:
+        """Whether inner tensors of one run were of other shapes than the file states, or sizes of one name differ."""
+        named: dict[str, int] = {}
+        for value in (*self._skeleton.graph.input, *self._skeleton.graph.value_info):
+            if value.name not in shapes or not value.type.tensor_type.HasField("shape"):
+                continue
+            dims, sizes = value.type.tensor_type.shape.dim, shapes[value.name]
+            if len(dims) != len(sizes):
+                return True
+            for dim, size in zip(dims, sizes, strict=True):
+                known = dim.dim_value if dim.HasField("dim_value") else size
+                if dim.dim_param:
+                    known = named.setdefault(dim.dim_param, size)
+                if known != size:
+                    return True
+        return False
+
+    def inner(self, names: Sequence[str]) -> Arrays:
+        """What these tensors of the main graph held on the first inputs, as far as memory takes.
+
+        With the first key of each mask shown; `shown` names the masks that this changes.  Raises SessionError.
+        """
+        feeds = self._with_keys(self.wanted[0][0])
+        found = {name: feeds[name] for name in names if name in feeds}
+        inner, left = [name for name in names if name not in feeds], _MOST_BYTES
+        if inner:
+            with exposing(self._original, inner) as shown, self._away.open(shown) as session:
+                for _, arrays in fetch(session, feeds, inner):
+                    for name, array in arrays.items():
+                        left -= array.nbytes
+                        if left >= 0:
+                            found[name] = array
+        return found
+
+    def _with_keys(self, feeds: Arrays) -> Arrays:
+        """The same inputs with the first key of each mask shown, so that no row is one that a mask hides whole."""
+        hidden = HiddenRows(self._original, self._skeleton, self._away)
+        masks = {name: feeds[name].copy() for name in hidden.masks_of(feeds)}
+        for array in masks.values():
+            array[..., :1] = 1
+        self.shown = [name for name, array in masks.items() if not np.array_equal(array, feeds[name])]
+        return {**feeds, **masks}
+
+    @cached_property
+    def choices(self) -> dict[str, str]:
+        """The rows that the original chooses by scores, as `choices` finds them: roundings may swap some of them."""
+        imports = imports_of(self._skeleton.opset_import)
+        return choices(self._skeleton.graph) if imports.get("", 0) >= CHOOSING_OPSET else {}
+
+    def error_of_choice(self, made: Written, *, is_new: bool = True) -> float:
+        """The same as `error` under the original's own choice of rows, whose scores are compared too."""
+        if self._choice is None:
+            self._choice = list(self._chosen())
+        with choosing(made, self.choices) as shown, self._away.open(shown) as session:
+            return self._error(session, [wanted for _, wanted in self.wanted], self._choice, is_new=is_new)
+
+    def _chosen(self) -> Iterator[tuple[Arrays, Arrays]]:
+        """Of each run of the original the places that it chose, and the scores.  Raises SessionError."""
+        found = self.choices
+        names = list(dict.fromkeys((*found, *found.values())))
+        for feeds, _ in self.wanted:
+            arrays = {name: feeds[name] for name in names if name in feeds}
+            inner = [name for name in names if name not in feeds]
+            with exposing(self._original, inner) as shown, self._away.open(shown) as session:
+                for _, some in fetch(session, feeds, inner):
+                    arrays.update(some)
+            yield (
+                {places: arrays[places] for places in found},
+                {scores_of(places): arrays[scores] for places, scores in found.items()},
+            )
+
+    def error(self, made: Written, beside: Written | None = None, *, is_new: bool = True) -> float:
+        """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
+
+        An output of no floats lies as far as the part of its elements that are others; all of them in all runs, `FAR`.
+        beside: a model of the old dtype to be held against instead of the original.  is_new: whether the model's inputs
+        are as they are converted; else they are as the original's.
+        """
+        others = [wanted for _, wanted in self.wanted]
+        if beside is not None:
+            with self._away.open(beside) as session:
+                others = [session.run(feeds) for feeds, _ in self.wanted]
+        with self._away.open(made) as session:
+            return self._error(session, others, [({}, {}) for _ in others], is_new=is_new)
+
+    def _error(
+        self,
+        session: Whole,
+        others: Sequence[Arrays],
+        choice: Sequence[tuple[Arrays, Arrays]],
+        *,
+        is_new: bool,
+    ) -> float:
+        """The same of an open model.  others: what it is compared with.  choice: more inputs and outputs."""
+        worst, parts = 0.0, dict[str, list[float]]()
+        self.oracle = session.name
+        for (feeds, _), wanted, (places, scores) in zip(self.wanted, others, choice, strict=True):
+            given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
+            answer = session.run({**given, **places})
+            for name, array in {**wanted, **scores}.items():
+                apart = self._nearness.apart(name, array, answer.get(name))
+                worst = max(worst, apart)
+                if is_counted(array) and array.size and name not in self._lengths:
+                    parts.setdefault(name, []).append(min(apart, 1.0))
+        self.others = {name: max(found) for name, found in parts.items()}
+        return FAR if any(min(found) == 1 for found in parts.values()) else worst
+
+    def telling_nothing(self, most: float) -> tuple[dict[str, str], bool]:
+        """The outputs that could show no difference where they may move by a part of `most`, and whether all are so."""
+        return telling_nothing(
+            [outputs for _, outputs in self.wanted],
+            lambda name, array: self._nearness.allowed(name, array, most),
+            has_inputs=any(feeds for feeds, _ in self.wanted),
+        )
+
+    def loads(self, made: Written) -> bool:
+        """Whether ONNX Runtime loads another model."""
+        try:
+            with self._away.open(made):
+                return True
+        except SessionError:
+            return False
+
+    def own_error(self) -> float:
+        """How far the original's outputs lie from its own of another run: what is random moves them."""
+        try:
+            return self.error(self._original, is_new=False)
+        except SessionError:
+            return 0.0
+
+    def _fed(self, array: np.ndarray) -> np.ndarray:
+        if self._converts and array.dtype == dtype_of(self._change.old):
+            with np.errstate(over="ignore"):
+                return array.astype(dtype_of(self._change.new))
+        return array
+
+    def _note(self, found: dict[Tensor, Magnitudes], name: str, array: np.ndarray) -> None:
+        """Take in a tensor of the main graph of the old dtype, as its gauge would: what is no number counts as zero."""
+        if array.dtype == dtype_of(self._change.old) and array.size:
+            wide = np.asarray(array, np.float64)
+            size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+            numbers = (
+                size.max(),
+                size[wide > self._low / 4].max(initial=0.0),
+                size[size > 0].min(initial=FAR),
+                size.mean(),
+                (size * size).mean(),
+            )
+            found.setdefault((MAIN, name), Magnitudes()).add(numbers, array.shape)
+
+    def _made(self) -> Iterator[Arrays]:
+        given = read_inputs(self._skeleton, self.options.inputs)
+        if given:
+            yield from (one.arrays for one in given)
+            return
+        plan, dims, seed = InputPlan(self._skeleton), self.options.dims, self.options.seed
+        usual, fits = plan.size_sets(dims), FittedSizes(self._original, dims)
+        for values in (Values.USUAL, Values.TAME):
+            # First with masks that hide no row whole: what such answer, rounding decides, and nobody reads.
+            turns = list(enumerate((Values.GAPS if values is Values.USUAL else values, values)))
+            sizes = usual
+            yield from (plan.make(seed + turn, sizes[0], kind) for turn, kind in turns)
+            if not self.wanted and (fitted := fits.of(usual)):
+                sizes = [*fitted, *usual[1:]]
+                yield from (plan.make(seed + turn, sizes[0], kind) for turn, kind in turns)
+            for other in sizes[1 : 1 + _SIZES]:
+                yield plan.make(seed, other, values)
+            free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims and size > _BATCH}
+            if free and self.wanted:
+                longer = {**sizes[0], **free}
+                made = [] if sizes is usual else fits.of([longer])
+                yield from (plan.make(seed, other, values) for other in made or [longer])
+            for other in plan.fallback_sets(dims):
+                if self.wanted:
+                    return
+                yield plan.make(seed, other, values)
+            if self.wanted:
+                return
+
+
+def _is_nothing(outputs: Arrays) -> bool:
+    """Whether a run answered nothing but NaN."""
+    floats = [array for array in outputs.values() if array.dtype.kind == "f" and array.size]
+    return bool(floats) and all(np.isnan(array).all() for array in floats)

@@ -1,0 +1,121 @@
+"""How far two answers lie apart: of floats as a part of the largest number, of a Sigmoid's by what went into it."""
+
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+from onnx import GraphProto
+
+from surgeon.file.tensors.casting import limits
+from surgeon.file.tensors.decoding import dtype_of
+from surgeon.ops.traits.dtype_traits import SQUASHING
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.precision.measuring.range_instrumentation import FAR
+from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.runtime.numerics.array_comparison import TOLERANCES, finite_scale, scales_of_parts
+
+_LEAST_SCALE = 1e-6
+_LEAST_OF_PART = 0.1  # probabilities that all are less show nothing, and move as far as others
+_NEARLY = 0.99  # of the lowest number: a fill of just that has scores added to it
+_BITS = 6  # digits that a probability has to have left, so that what went into it can be told
+
+
+class Nearness:
+    """Answers of one model and of others for the same.
+
+    A probability of 0.0005 tells of an input of -7.6, whose rounding to float16 alone moves it by a part of 0.002: held
+    against the largest probability in a picture that shows nothing, roundings seem large.  The outputs that a Sigmoid
+    makes are therefore judged as a model without it would be: by log(p / (1 - p)), within what the new dtype can tell
+    from 0 and 1.  Where an output joins tensors of several kinds, as a detector's does pixels and scores, a number is
+    held against the largest of its row and of its column, as comparisons of models do it.
+    """
+
+    def __init__(self, graph: GraphProto, change: Retyping) -> None:
+        self._change = change
+        self._squashed = _squashed(graph) if change.narrows else frozenset()
+        self._joined = frozenset(_joined(graph)) if change.narrows else frozenset()
+        self._low = limits(change.new)[0] if change.narrows else -FAR
+
+    def apart(self, name: str, array: np.ndarray, other: np.ndarray | None) -> float:
+        """How far two values of an output lie apart; of others than floats the part that differs."""
+        if other is None or other.shape != array.shape:
+            return FAR
+        if is_counted(array):
+            return float(np.mean(array != other)) if array.size else 0.0
+        one, two = (np.asarray(side, np.float64) for side in (array, other))
+        if name in self._squashed:
+            one, two = self._before(one), self._before(two)
+        usual = ~np.isnan(one)
+        if np.isnan(two[usual]).any():
+            return FAR
+        fills = self._fills(one)
+        with np.errstate(invalid="ignore"):  # infinities that are the same are no distance apart
+            gap = np.where(usual & (one != two) & ~(fills & (two <= self._low / 4)), np.abs(one - two), 0.0)
+            held = np.where(np.isfinite(one) & ~fills, np.abs(one), 0.0)
+        scale = max(float(held.max(initial=0.0)), _LEAST_SCALE)
+        if name in self._joined:
+            return float((gap / np.maximum(scales_of_parts(held), min(scale, _LEAST_OF_PART))).max(initial=0.0))
+        return float(gap.max(initial=0.0)) / scale
+
+    def allowed(self, name: str, array: np.ndarray, most: float) -> float:
+        """What an output may move by, in its own numbers, where it may by a part of `most`."""
+        is_told = array.dtype.name not in TOLERANCES or name in self._squashed  # of a Sigmoid's any distance tells
+        return 0.0 if is_told else most * finite_scale(array)
+
+    def _fills(self, values: np.ndarray) -> np.ndarray:
+        """Where an original answers what hides a score: what is so low is half the new dtype's lowest once converted.
+
+        Numbers that are as large and positive are data.
+        """
+        made: np.ndarray = values <= self._low * _NEARLY if self._change.narrows else np.zeros(values.shape, np.bool_)
+        return made
+
+    def _before(self, values: np.ndarray) -> np.ndarray:
+        """What a Sigmoid was given, by what it made."""
+        dtype = ml_dtypes.finfo(dtype_of(self._change.new))
+        least, most = float(dtype.smallest_subnormal) * 2**_BITS, 1.0 - float(dtype.eps)
+        held = np.clip(values, least, most)
+        made: np.ndarray = np.log(held / (1.0 - held))
+        return made
+
+
+def is_counted(array: np.ndarray) -> bool:
+    """Whether an output is judged by how many of its elements are others: integers, truths and words."""
+    return array.dtype.kind != "f" and array.dtype.name != "bfloat16"
+
+
+def _squashed(graph: GraphProto) -> frozenset[str]:
+    """The outputs that a Sigmoid makes, or nodes behind it that round nothing and have no other input of floats."""
+    makers = {name: node for node in graph.node for name in node.output}
+    found = set[str]()
+    for value in graph.output:
+        name = value.name
+        while name in makers and makers[name].op_type not in SQUASHING and record(makers[name].op_type).moves == (0,):
+            name = makers[name].input[0]
+        if name in makers and makers[name].op_type in SQUASHING:
+            found.add(value.name)
+    return frozenset(found)
+
+
+def _joined(graph: GraphProto) -> Iterator[str]:
+    """The outputs that are put together of several tensors, and perhaps moved, or scaled by constants behind that."""
+    makers = {name: node for node in graph.node for name in node.output}
+    stored = {tensor.name for tensor in graph.initializer}
+    stored.update(name for node in graph.node if not node.input for name in node.output)
+    for value in graph.output:
+        waiting, seen = [value.name], set[str]()
+        while waiting:
+            name = waiting.pop()
+            node = makers.get(name)
+            if node is None or name in seen:
+                continue
+            seen.add(name)
+            facts = record(node.op_type)
+            moved = dict.fromkeys(
+                text for place, text in enumerate(node.input) if text and place in facts.carried and text not in stored
+            )
+            if len(moved) > 1 and not facts.chooses:
+                yield value.name
+                break
+            scaled = [text for text in node.input if text not in stored] if facts.family or facts.retypes else []
+            waiting += moved or (scaled if len(scaled) == 1 else [])

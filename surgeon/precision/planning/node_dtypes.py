@@ -1,0 +1,236 @@
+"""What each node lets one choose: which of its inputs and outputs follow a new dtype, and which are fixed.
+
+By its schema, at the model's own opset; by what words of its specification say beside that (`ops.dtypes_told`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from onnx import AttributeProto, NodeProto, TensorProto
+
+from surgeon.ir.scope import Node, split_op
+from surgeon.ops.schemas import type_string
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.schemas.node_check import owner_of
+from surgeon.ops.schemas.op_schema import Formal, Schema, history, schema, spelled_domain
+from surgeon.ops.traits.dtype_traits import (
+    CASTING,
+    DTYPE_ATTRIBUTES,
+    OF_LISTS,
+    STAYING_INPUTS,
+    STAYING_OUTPUTS,
+    UNTAKEN_BY_BODIES,
+)
+from surgeon.ops.traits.trait_lookup import WITH_BODIES, record
+from surgeon.ops.traversal import graphs_of
+from surgeon.printed_commands import upgrade_to
+
+_UNTOLD = "the dtype of what it reads cannot be told"
+Dtype = Callable[[str], int | None]
+HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
+
+
+@dataclass(frozen=True, slots=True)
+class Retyping:
+    """From one dtype to another, as `TensorProto.DataType`."""
+
+    old: int
+    new: int
+
+    @property
+    def narrows(self) -> bool:
+        """Whether numbers lose digits by it."""
+        return self.new in HALVES or (self.old, self.new) == (TensorProto.DOUBLE, TensorProto.FLOAT)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is one of integers."""
+        return self.old == TensorProto.INT64
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both as people spell them."""
+        return dtype_name(self.old), dtype_name(self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The inputs and outputs of a node that are of the old dtype, by their places.
+
+    takes, makes: which have the dtype of the node, whichever that is.  stays, fixed: inputs and outputs that keep the
+    old one.  The other inputs may be of either.  pinned: why the node keeps the old dtype; empty where it need not.
+    wants: whether the new one is worth a Cast; else it takes what is around it.
+    """
+
+    takes: tuple[int, ...] = ()
+    makes: tuple[int, ...] = ()
+    stays: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
+    pinned: str = ""
+    wants: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether anything of the node hangs on the choice."""
+        return bool(self.takes or self.makes or self.stays or self.fixed)
+
+
+def ports_of(node: Node, dtype: Dtype, change: Retyping, *, is_call: bool = False) -> Ports:
+    """The ports of a node.  dtype: of the tensors around it.  is_call: whether it calls a local function."""
+    own = [place for place, name in enumerate(node.inputs) if name and dtype(name) == change.old]
+    made = [place for place, name in enumerate(node.outputs) if name and dtype(name) == change.old]
+    if node.op in OF_LISTS:
+        return Ports((), (), tuple(own), tuple(made), f"{node.op} handles sequences, which keep their dtype")
+    if node.op not in WITH_BODIES and any(graphs_of(node.proto)):
+        return Ports((), (), tuple(own), tuple(made), f"nothing tells what the bodies of {node.op} are given")
+    if not own and not made:
+        return Ports()
+    if node.op in WITH_BODIES or is_call:
+        counting = record(node.op).trips
+        given = tuple(place for place in own if place not in counting)
+        return Ports(given, tuple(made), tuple(place for place in own if place in counting))
+    if DTYPE_ATTRIBUTES.get(node.op, ("",))[0] == "to":  # a Cast reads either
+        return Ports(makes=tuple(made)) if not _refers(node) else Ports(fixed=tuple(made), pinned="its call says so")
+    proto = node.proto
+    if node.op == "Constant":
+        is_sparse = any(item.name == "sparse_value" or item.ref_attr_name for item in proto.attribute)
+        return Ports(fixed=tuple(made)) if is_sparse else Ports(makes=tuple(made))
+    domain, name = split_op(node.op)
+    opset = node.scope.versions.get(domain, 1)
+    version, cast = schema(domain, name, opset), schema("", CASTING, node.scope.versions.get("", 1))
+    if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # nothing makes what it reads
+        return Ports((), (), tuple(own), tuple(made), _untaken(cast, change))
+    if version is None:
+        return _without_schema(node, proto, dtype, change, own, made, opset)
+    return _by_schema(node, version, dtype, change, own, made)
+
+
+def has_telling_schema(node: Node) -> bool:
+    """Whether the ports of a node follow from its op, its opset and the dtypes around it alone."""
+    if node.op == "Constant" or node.op in DTYPE_ATTRIBUTES or node.op in WITH_BODIES or node.op in OF_LISTS:
+        return False
+    domain, name = split_op(node.op)
+    return schema(domain, name, node.scope.versions.get(domain, 1)) is not None and not _tensors_of(node)
+
+
+def _by_schema(
+    node: Node, version: Schema, dtype: Dtype, change: Retyping, own: Sequence[int], made: Sequence[int]
+) -> Ports:
+    facts, text = record(node.op), type_string(change.new)
+    takes: list[int] = []
+    makes: list[int] = []
+    stays: list[int] = []
+    fixed: list[int] = []
+    staying, told = STAYING_INPUTS.get(node.op, ()), STAYING_OUTPUTS.get(node.op, ())
+    tied = {formal.type for place in own if (formal := version.input_at(place)) and place not in staying}
+    past = None if facts.attends is None else facts.attends.past_key
+    if past is not None and not any(node.inputs[past : past + 1]) and (cache := version.input_at(past)):
+        tied.add(cache.type)  # of keys that are the first, the cache has the dtype
+    for place in own:
+        formal = version.input_at(place)
+        if formal is not None and ((place == 0 and facts.reads_shape) or facts.sizes):
+            continue
+        follows = formal is not None and place not in staying and text in version.allowed(formal)
+        (takes if follows else stays).append(place)
+    for place in made:
+        formal = version.output_at(place)
+        says = node.op in DTYPE_ATTRIBUTES or (formal is not None and formal.type in tied)
+        follows = formal is not None and place not in told and text in version.allowed(formal) and says
+        (makes if follows else fixed).append(place)
+    ports = Ports(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
+    if _handles_lists(node, version):
+        return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
+    if takes and change.new in UNTAKEN_BY_BODIES.get(node.op, ()):
+        return _pinned(ports, f"the body that ONNX defines for {version.name} does not take {change.names[1]}")
+    if change.old in _tensors_of(node):
+        return _pinned(ports, f"attributes of {version.name} hold {change.names[0]}")
+    if not takes and not makes:
+        could_be = [name for name, formal in _formals(node, version) if text in version.allowed(formal)]
+        why = _UNTOLD if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
+        return _pinned(ports, why) if fixed or set(stays) - set(staying) else ports
+    if any(_is_own_word(version, place, node, tied, text) for place in fixed if place not in told):
+        return _pinned(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
+    if _refers(node):
+        return _pinned(ports, "an attribute of the function's call says its dtype")
+    if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
+        return _pinned(ports, _UNTOLD)
+    chooses = facts.compares or facts.truths or facts.places or facts.reduces == "pick"
+    exact = facts.exact or chooses or bool(facts.moves)
+    return Ports(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
+
+
+def _tensors_of(node: Node) -> list[int]:
+    """The dtypes of the tensors that attributes of a node hold; no operator of ai.onnx is bound to their dtype."""
+    if not split_op(node.op)[0]:
+        return []
+    return [item.t.data_type for item in node.proto.attribute if item.type == AttributeProto.TENSOR]
+
+
+def _handles_lists(node: Node, version: Schema) -> bool:
+    """Whether an input or output can be no tensor at all."""
+    sides = ((node.inputs, version.input_at), (node.outputs, version.output_at))
+    formals = [at(place) for names, at in sides for place, name in enumerate(names) if name]
+    return any(
+        formal is not None and not any(text.startswith("tensor(") for text in version.allowed(formal))
+        for formal in formals
+    )
+
+
+def _is_own_word(version: Schema, place: int, node: Node, tied: set[str], text: str) -> bool:
+    """Whether an output could be of the new dtype, and neither an input nor an attribute says whether it is."""
+    formal = version.output_at(place)
+    return formal is not None and formal.type not in tied and text in version.allowed(formal) and bool(node.inputs)
+
+
+def _refers(node: Node) -> bool:
+    told = DTYPE_ATTRIBUTES.get(node.op)
+    item = None if told is None else node.attribute(told[0])
+    return item is not None and bool(item.ref_attr_name)
+
+
+def _formals(node: Node, version: Schema) -> Iterator[tuple[str, Formal]]:
+    for place, name in enumerate(node.inputs):
+        formal = version.input_at(place)
+        if name and formal is not None:
+            yield name, formal
+
+
+def _is_untold(name: str, formal: Formal, version: Schema, tied: set[str], dtype: Dtype) -> bool:
+    """Whether an input that must be of one type with others is of a dtype that nothing tells."""
+    return formal.type in tied and formal.type in version.types and formal.homogeneous and dtype(name) is None
+
+
+def _pinned(ports: Ports, why: str) -> Ports:
+    return Ports((), (), (*ports.takes, *ports.stays), (*ports.makes, *ports.fixed), why)
+
+
+def _untaken(version: Schema, change: Retyping) -> str:
+    """Why a node cannot be of the new dtype: at this opset, or at all."""
+    new, text = change.names[1], type_string(change.new)
+    for later in history(version.domain, version.name):
+        if later.since_version > version.since_version and any(text in allowed for allowed in later.types.values()):
+            where = spelled_domain(version.domain)
+            since = f"from opset {later.since_version} of {where} on"
+            how = "" if version.domain else f": {upgrade_to(later.since_version)}"
+            return f"{version.name} takes {new} {since}{how}"
+    return f"{version.name} takes no {new}"
+
+
+def _without_schema(
+    node: Node, proto: NodeProto, dtype: Dtype, change: Retyping, own: Sequence[int], made: Sequence[int], opset: int
+) -> Ports:
+    """A node of a domain that nothing is known of, or a target's own, of which the target tells."""
+    kept = Ports((), (), tuple(own), tuple(made), f"nothing tells which dtypes {proto.op_type} takes")
+    target = owner_of(proto.domain, proto.op_type)
+    if target is None or target.ops is None:
+        return kept
+    names = {name for name in (*node.inputs, *node.outputs) if name}
+    before = {name: dtype(name) for name in names}
+    after = {name: change.new if found == change.old else found for name, found in before.items()}
+    has_said = set(target.ops.check(proto, opset, before.get, False))
+    says = set(target.ops.check(proto, opset, after.get, False)) - has_said
+    if any(dtype(name) is None for name in node.outputs if name):
+        return _pinned(kept, f"nothing tells of which dtype {proto.op_type} makes its outputs")
+    if not target.ops.has(proto.domain, proto.op_type) or says:
+        return _pinned(kept, f"{proto.op_type} is not known to take {change.names[1]}")
+    return Ports(tuple(own), tuple(made), wants=True)

@@ -1,0 +1,98 @@
+"""Rows that a model chooses by its scores, compared under the choice of the original.
+
+Where two scores are nearly alike a rounding swaps two rows, and every output behind them differs as far as two rows do.
+That is no error of the conversion.  The original's places are put into the converted model, in place of the nodes that
+choose; the scores are outputs then, and compared like these.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from surgeon.file.model import Model
+from surgeon.file.save import Written
+from surgeon.file.temporary_model import written_beside
+from surgeon.ops.traits.op_traits import Op
+from surgeon.ops.traits.trait_lookup import UNTOLD, record
+from surgeon.ops.traversal import free_names
+from surgeon.pipeline.editing.draft import ModelDraft
+
+FIRST_OPSET = 11
+"""Of ai.onnx, from which on there is GatherElements, which takes the values at the places."""
+_SCORES = "scores of {}"
+
+
+def choices(graph: GraphProto) -> dict[str, str]:
+    """By the places that nodes of a graph choose and that others read, the scores that they follow from.
+
+    A node that makes places only, and these are an output, is left out: it is judged by how many of them are others.
+    """
+    read = {name for node in graph.node for name in free_names(node)}
+    ends = {value.name for value in graph.output}
+    inner, either = read - ends, read | ends
+    found: dict[str, str] = {}
+    for node in graph.node:
+        places = _places(node)
+        if places in (either if _picks(node) else inner):
+            found[places] = node.input[0]
+    return found
+
+
+def scores_of(places: str) -> str:
+    """What the scores are called that these places follow from, whatever their tensor is called in a model."""
+    return _SCORES.format(places)
+
+
+def _places(node: NodeProto) -> str:
+    """The places that a node chooses; empty for one that chooses none."""
+    facts = _facts(node)
+    if not facts.ranks or not (facts.places or facts.further_places):
+        return ""
+    return next(iter(node.output[1 if _picks(node) else 0 :]), "")
+
+
+def _picks(node: NodeProto) -> bool:
+    """Whether a node that chooses makes the values at the places too, as its first output."""
+    return _facts(node).further_places
+
+
+def _facts(node: NodeProto) -> Op:
+    return UNTOLD if node.domain else record(node.op_type)
+
+
+@contextmanager
+def choosing(model: Written, chosen: Collection[str]) -> Iterator[Written]:
+    """Give a model with these places as inputs, and the scores behind its outputs, as `scores_of` calls them.
+
+    Of a file a copy lies beside it until the block is left.
+    """
+    with Model.open(model) as opened:
+        draft = ModelDraft(opened)
+        _put(draft.graph, chosen)
+        patch = draft.patch()
+        if isinstance(model, Path):
+            with written_beside(opened, patch, None) as path:
+                yield path
+        else:
+            yield patch.to_proto()
+
+
+def _put(graph: GraphProto, chosen: Collection[str]) -> None:
+    """Put the inputs and the outputs into a graph."""
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        places = _places(node)
+        if places not in chosen:
+            nodes.append(node)
+            continue
+        graph.input.append(helper.make_tensor_value_info(places, TensorProto.INT64, None))
+        nodes.append(helper.make_node("Identity", [node.input[0]], [scores_of(places)]))
+        graph.output.append(ValueInfoProto(name=scores_of(places)))
+        if _picks(node) and node.output[0]:
+            axis = next((item.i for item in node.attribute if item.name == "axis"), -1)
+            nodes.append(helper.make_node("GatherElements", [node.input[0], places], [node.output[0]], axis=axis))
+    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)

@@ -1,0 +1,130 @@
+"""Converted copies of one model: which nodes keep their dtype is said by place, so that each copy is made anew."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
+from surgeon.file.save import Written
+from surgeon.file.temporary_model import written_beside
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.precision.analyses.dtype_graph import Key, Told, Wiring
+from surgeon.precision.analyses.mask_sentinels import Fills
+from surgeon.precision.kept_nodes.selectors import Place, place_of
+from surgeon.precision.measuring.range_instrumentation import Tensor
+from surgeon.precision.planning.dtype_plan import DtypePlan, planned
+from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.writing.apply_plan import Writer
+from surgeon.precision.writing.function_specialization import specialise
+
+Io = Literal["keep", "convert"]
+
+
+@dataclass(slots=True)
+class Keeping:
+    """What keeps the old dtype.
+
+    pins: nodes, each with the kind of its reason and the reason.  unfit: stored tensors, each with the reason.
+    """
+
+    pins: dict[Place, tuple[str, str]] = field(default_factory=dict)
+    unfit: dict[Tensor, str] = field(default_factory=dict)
+
+    def keep(self, place: Place, kind: str, reason: str) -> None:
+        """Keep a node; the first reason stands."""
+        self.pins.setdefault(place, (kind, reason))
+
+    def with_(self, places: Collection[Place]) -> "Keeping":
+        """The same and these nodes beside, on trial."""
+        return Keeping({**dict.fromkeys(places, ("", "tried")), **self.pins}, self.unfit)
+
+
+@dataclass
+class Built:
+    """A converted model that is not written yet.
+
+    weights: the reasons of what stored values have kept.  clamped: of those that saturate instead, a sentence each.
+    """
+
+    draft: ModelDraft
+    plan: DtypePlan
+    writer: Writer
+    weights: frozenset[str]
+    clamped: Sequence[str]
+
+    def patch(self, output: Path | None) -> Patch:
+        """The edits that make it of its source."""
+        return self.draft.patch(output)
+
+
+class Builder:
+    """One model, and how it is to be converted.
+
+    saturate: of weights, what is too large.  on_gpu: whether a GPU is to run the result.  is_stale: whether what the
+    file states of inner shapes is not what they are, so that it is left out: ONNX Runtime gives tensors of one stated
+    size one place in memory.
+    """
+
+    def __init__(
+        self, model: Model, change: Retyping, io: Io, *, saturate: bool, output: Path | None, on_gpu: bool = False
+    ) -> None:
+        self._model, self._change, self._io, self._on_gpu = model, change, io, on_gpu
+        self._saturate, self._output = saturate, output
+        self.is_stale = False
+        self._next: Wiring | None = None  # of the next copy, as nothing is written in it yet
+        self._told: Told = {}
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the new dtype holds less than the old one."""
+        return self._change.narrows
+
+    def wiring(self) -> Wiring:
+        """Who makes and who reads each tensor, in the draft of the next copy; it changes once that is built."""
+        self._next = self._next or self._wired()
+        return self._next
+
+    def _wired(self) -> Wiring:
+        """The wiring of a draft in which no function is called with two dtypes."""
+        draft = ModelDraft(self._model)
+        specialise(draft, self._change.old)
+        return Wiring(draft, self._change, self._io, self._told)
+
+    def build(self, keeping: Keeping, *, rounded: bool = False, only_fills: bool = False) -> Built:
+        """Convert a copy.
+
+        rounded: in the old dtype, with a rounding at each node.  only_fills: with nothing but its fills changed.
+        """
+        wiring, self._next = self.wiring(), None
+        fills = Fills(wiring, saturate=self._saturate)
+        pins = keeping.pins
+        by_node = {node: pins[place][1] for node in wiring.nodes() if (place := place_of(node)) in pins}
+        unfit = {**fills.unfit, **self._unfit(wiring, keeping.unfit)}
+        plan = planned(wiring, by_node, unfit, transposed_first=not self._on_gpu)
+        writer = Writer(plan, fills.found, rounded=rounded, saturate=self._saturate)
+        if only_fills:
+            writer.write_fills()
+        else:
+            writer.write()
+            if self.is_stale:
+                del wiring.draft.graph.value_info[:]
+        clamped = [told for key, told in fills.clamped.items() if plan.made_new(wiring.wires[key])]
+        return Built(wiring.draft, plan, writer, frozenset(unfit.values()), clamped)
+
+    def _unfit(self, wiring: Wiring, stored: Mapping[Tensor, str]) -> dict[Key, str]:
+        """Stored tensors by the scopes of this copy."""
+        by_address = {scope.address: scope for scope in wiring.scopes} if stored else {}
+        return {(by_address[address], name): reason for (address, name), reason in stored.items()}
+
+    @contextmanager
+    def made(self, built: Built) -> Iterator[Written]:
+        """A converted copy as a runtime reads it: as a file beside the source where that is one."""
+        patch = built.patch(self._output)
+        if self._model.path is None:
+            yield patch.to_proto()
+            return
+        with written_beside(self._model, patch, self._output) as path:
+            yield path

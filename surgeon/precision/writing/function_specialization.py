@@ -1,0 +1,72 @@
+"""Local functions that are called with the dtype that is to change, and with others: a copy for each, to be converted
+with its own calls.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from onnx import FunctionProto
+
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.traversal import key_of, unused
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.shapes.shape_inference import Shapes
+
+Given = tuple[bool, ...]
+"""Which inputs of a function a call gives in the dtype that is to change."""
+
+
+def specialise(draft: ModelDraft, old: int) -> None:
+    """Give each function of a draft one copy for each choice of its inputs that calls give in this dtype.
+
+    The first call's keeps the function as it is; a copy bears the dtype in its name, or that it has none of it.
+    """
+    while draft.skeleton.functions and _divide(draft, old):
+        draft.changed()
+
+
+def _divide(draft: ModelDraft, old: int) -> bool:
+    """Copy the functions of whose calls none gives now this and now that; whether there were any."""
+    has_divided = False
+    for function, by_given in _calls(draft, old).items():
+        ways = list(by_given.items())
+        counts = [set(calls) for _, calls in ways]
+        if len(ways) < 2 or len(set.union(*counts)) < sum(map(len, counts)):
+            continue  # such a call lies in a function that has to be copied first
+        proto: Any = function.proto
+        for given, calls in ways[1:]:
+            copy = FunctionProto()
+            copy.CopyFrom(proto)
+            taken = {key_of(one)[1] for one in draft.skeleton.functions}
+            copy.name = unused(f"{proto.name}_{dtype_name(old) if any(given) else 'other'}", taken)
+            draft.skeleton.functions.append(copy)
+            for call in calls:
+                call.proto.op_type = copy.name
+        has_divided = True
+    return has_divided
+
+
+def _calls(draft: ModelDraft, old: int) -> dict[Scope, dict[Given, list[Node]]]:
+    """The calls of each function by what they give it, wherever the functions around them are called."""
+    index = draft.index
+    found: dict[Scope, dict[Given, list[Node]]] = defaultdict(lambda: defaultdict(list))
+    waiting: list[tuple[Scope | None, Shapes]] = [(None, draft.shapes)]
+    while waiting:
+        around, shapes = waiting.pop(0)
+        for scope in index.scopes:
+            for node in scope.nodes if scope.function is around else ():
+                called = index.called(node)
+                inner = None if called is None else shapes.inside(node)
+                if called is None or inner is None:
+                    continue
+                given = tuple(inner.facts(called, name).dtype == old for name in _proto(called).input)
+                if given not in found[called]:
+                    waiting.append((called, inner))
+                if node not in found[called][given]:
+                    found[called][given].append(node)
+    return found
+
+
+def _proto(scope: Scope) -> Any:
+    return scope.proto

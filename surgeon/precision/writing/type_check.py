@@ -1,0 +1,170 @@
+"""Strict typing: whether every node of a model is given, and makes, the dtypes that its schema allows.
+
+A checker that infers what it can passes over what it cannot, and ONNX Runtime puts Casts where a model lacks them; a
+strongly typed network does neither.  Dtypes follow from the inputs and weights alone here, and what graphs state of
+inner tensors is held against them.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+from onnx import AttributeProto, TensorProto
+
+from surgeon.file.model import Model
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.schemas.node_check import check_node, learn_dtypes
+from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES
+from surgeon.pipeline.editing.draft import ModelDraft
+
+Dtypes = list[int | None]
+_OF_CONSTANTS = {
+    "value_float": TensorProto.FLOAT,
+    "value_floats": TensorProto.FLOAT,
+    "value_int": TensorProto.INT64,
+    "value_ints": TensorProto.INT64,
+    "value_string": TensorProto.STRING,
+    "value_strings": TensorProto.STRING,
+}
+
+
+def mistypings(model: Model) -> list[str]:
+    """What in a model is not of the dtype that it must be, one sentence each; none where it is well typed.
+
+    Raises GraphError for a model that breaks ONNX's rules.
+    """
+    return list(dict.fromkeys(_Typing(ModelDraft(model)).whole()))
+
+
+class _Typing:
+    """One pass from front to back, into bodies where they stand and into functions where they are called."""
+
+    def __init__(self, draft: ModelDraft) -> None:
+        self._index = draft.index
+        self._known: dict[tuple[Scope, str], int | None] = {}
+        self._right: dict[Hashable, Dtypes] = {}  # by what tells that a node breaks nothing, what it makes
+        self._calls: dict[tuple[Scope, tuple[int | None, ...]], Dtypes] = {}
+
+    def whole(self) -> Iterator[str]:
+        """The sentences."""
+        main = self._index.main
+        graph: Any = main.proto
+        for value in graph.input:
+            self._known[main, value.name] = value.type.tensor_type.elem_type or None
+        yield from self._scope(main)
+
+    def _of(self, scope: Scope, name: str) -> int | None:
+        home = scope.home(name) if name else None
+        return None if home is None else self._known.get((home, name))
+
+    def _scope(self, scope: Scope) -> Iterator[str]:
+        proto: Any = scope.proto
+        for tensor in scope.initializers.values():
+            self._known[scope, tensor.name] = tensor.data_type
+        for name, sparse in scope.sparse.items():
+            self._known[scope, name] = sparse.values.data_type
+        for node in scope.nodes:
+            yield from self._node(scope, node)
+        stated = list(proto.value_info) + ([] if scope.is_function else list(proto.output))
+        for value in stated:
+            told, made = value.type.tensor_type.elem_type, self._of(scope, value.name)
+            if told and made and told != made:
+                yield f"{value.name!r} is stated to be {dtype_name(told)}, and is made as {dtype_name(made)}."
+
+    def _node(self, scope: Scope, node: Node) -> Iterator[str]:
+        bodies = [body for body in scope.bodies if body.owner is node]
+        called = self._index.called(node)
+        made: Dtypes
+        if called is not None:
+            made = []
+            yield from self._call(scope, node, called, made)
+        elif bodies and node.op in ("If", "Loop", "Scan"):
+            made = []
+            yield from self._with_bodies(scope, node, bodies, made)
+        else:
+            made = []
+            yield from self._plain(scope, node, made)
+        for name, dtype in zip(node.outputs, made, strict=False):
+            self._known[scope, name] = dtype
+
+    def _plain(self, scope: Scope, node: Node, made: Dtypes) -> Iterator[str]:
+        """A node by itself; what is like one that is right is so."""
+        opset, in_function = scope.versions.get(split_op(node.op)[0], 1), scope.function is not None
+        given = [self._of(scope, name) for name in node.inputs]
+        key: Hashable = None
+        if node.op != "Constant":  # whose attribute may be large
+            told = b"".join(item.SerializeToString() for item in node.proto.attribute)
+            has = (*map(bool, node.inputs), None, *map(bool, node.outputs))
+            key = node.op, opset, in_function, (*given,), has, told
+        known = self._right.get(key)
+        if known is not None:
+            made += known
+            return
+        made += self._by_schema(scope, node, opset)
+        around = dict(zip(node.outputs, made, strict=False)) | dict(zip(node.inputs, given, strict=True))
+        is_right = True
+        for sentence in check_node(node.proto, opset, around.get, in_function):
+            is_right = False
+            yield f"{node.label!r}: {sentence}"
+        if is_right and key is not None:
+            self._right[key] = list(made)
+
+    def _by_schema(self, scope: Scope, node: Node, opset: int) -> Dtypes:
+        told = DTYPE_ATTRIBUTES.get(node.op)
+        if node.op == "Constant":
+            return [_of_constant(item) for item in node.proto.attribute][:1]
+        if told is not None:
+            item = node.attribute(told[0])
+            says = None if item is None else item.t.data_type if item.type == AttributeProto.TENSOR else item.i
+            if says or told[1]:
+                return [says or told[1]]
+        known = {name: self._of(scope, name) for name in node.inputs if name}
+        learn_dtypes(node.proto, opset, known)
+        return [known.get(name) for name in node.outputs]
+
+    def _call(self, scope: Scope, node: Node, called: Scope, made: Dtypes) -> Iterator[str]:
+        function: Any = called.proto
+        given = tuple(self._of(scope, name) for name in node.inputs)
+        key = called, given
+        if key not in self._calls:
+            for name in function.input:
+                self._known.pop((called, name), None)
+            self._known.update(((called, name), dtype) for name, dtype in zip(function.input, given, strict=False))
+            yield from self._scope(called)
+            self._calls[key] = [self._of(called, name) for name in function.output]
+        made += self._calls[key]
+
+    def _with_bodies(self, scope: Scope, node: Node, bodies: Sequence[Scope], made: Dtypes) -> Iterator[str]:
+        """The bodies of a node; `made` is filled with what it makes."""
+        given = [self._of(scope, name) for name in node.inputs]
+        ends: list[Dtypes] = []
+        for body in bodies:
+            proto: Any = body.proto
+            starts = [TensorProto.INT64, TensorProto.BOOL, *given[2:]] if node.op == "Loop" else given
+            for value, dtype in zip(proto.input, starts, strict=False):
+                self._known[body, value.name] = dtype
+                told = value.type.tensor_type.elem_type
+                if told and dtype and told != dtype:
+                    yield f"{value.name!r} is stated to be {dtype_name(told)}, and is given {dtype_name(dtype)}."
+            yield from self._scope(body)
+            ends.append([self._of(body, value.name) for value in proto.output])
+        first = ends[0][1:] if node.op == "Loop" else ends[0]
+        if node.op == "Loop":
+            others = [given[2:]]
+        elif node.op == "Scan":
+            count = next((item.i for item in node.proto.attribute if item.name == "num_scan_inputs"), 0)
+            others = [given[: max(len(given) - count, 0)]]
+        else:
+            others = ends[1:]
+        for other in others:
+            for place, (one, two) in enumerate(zip(first, other, strict=False)):
+                if one and two and one != two:
+                    ways = f"{dtype_name(one)} and {dtype_name(two)}"
+                    yield f"{node.label!r}: its output {place} is of {ways}, by different ways."
+        made += first
+
+
+def _of_constant(item: AttributeProto) -> int | None:
+    if item.name == "sparse_value":
+        return int(item.sparse_tensor.values.data_type)
+    return int(item.t.data_type) if item.name == "value" else _OF_CONSTANTS.get(item.name)

@@ -1,0 +1,56 @@
+"""The commands that messages print: each of them comes from here, so that a test can find and run every one.
+
+IN and OUT stand for the model that the message is about and for the file to write.  A message prints a command only if
+the command does what the message says when the user types it as it is, with a value for each word in capitals.
+"""
+
+from collections.abc import Sequence
+from shlex import join
+
+from surgeon.target_registry import target_of
+
+DEFAULT = "ort"
+"""The target of a command that names none."""
+
+
+def command(*words: object) -> str:
+    """A command of surgeon as a user types it, quoted for a shell.
+
+    words: the name of the command, its arguments and its options; an empty word is left out.
+
+    Examples:
+        >>> command("rules", "gelu", "--prove")
+        'surgeon rules gelu --prove'
+        >>> command("edit", "IN", "OUT", "--state", "mask=bool[batch,SIZE]")
+        "surgeon edit IN OUT --state 'mask=bool[batch,SIZE]'"
+    """
+    return join(["surgeon", *filter(None, map(str, words))])
+
+
+def placed(target: str, ep: str | None) -> tuple[str, ...]:
+    """The options that name where a model is to run, without those that say what a command takes anyway.
+
+    ep: an execution provider, None for the one that a command takes for the target.
+
+    Examples:
+        >>> placed("ort", "cuda"), placed("tensorrt", None), placed("ort", "cpu")
+        (('--ep', 'cuda'), ('--target', 'tensorrt'), ())
+    """
+    usual = next((one.name for one in target_of(target).providers), None)
+    named = () if target == DEFAULT else ("--target", target)
+    return named if ep in (None, usual) else (*named, "--ep", str(ep))
+
+
+def upgrade_to(opset: int) -> str:
+    """The command that raises a model's opset."""
+    return command("upgrade", "IN", "OUT", "--opset", opset)
+
+
+def in_floats() -> str:
+    """The command that has a model of float64 compute in float32."""
+    return command("convert", "IN", "OUT", "--from", "float64", "--to", "float32")
+
+
+def with_traceback(typed: Sequence[str]) -> str:
+    """The command that a user typed, which also prints where a defect of surgeon is.  typed: its words, as typed."""
+    return command("--traceback", *typed[1:])

@@ -1,0 +1,7 @@
+"""Whether two models, or a region before and after, compute the same: strategies for inputs, runs, and verdicts.
+
+It knows neither drivers nor edits, so it must not import `pipeline` or anything above.  Start with `site_proof.py`,
+`region/region.py` and `judge/exemptions.py`.
+"""
+
+__all__ = ["cache", "check_options", "check_result", "compare", "model", "proof_case", "region", "site", "site_proof"]

@@ -1,0 +1,297 @@
+"""What makes two regions equal: structure, constants, dtypes and shapes.  Equal regions are proved once."""
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
+from hashlib import blake2b
+from itertools import count
+
+import numpy as np
+from onnx import AttributeProto, TensorProto
+
+from surgeon.ir.original_model import Origin, Place
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas import schema
+from surgeon.ops.traits.trait_lookup import REGROUPING, TRANSPARENT
+from surgeon.ops.traversal import bytes_but
+from surgeon.proof.region.backward_slice import EXACT, SMALL, Cut
+from surgeon.proof.region.data_dependence import Following
+from surgeon.proof.region.region import Region
+from surgeon.proof.region.region_inputs import Leaf
+from surgeon.proof.region.value_equivalence import regrouped_from
+from surgeon.proof.region.zero_signs import handed_on
+from surgeon.proof.site_proof import CannotCut
+from surgeon.shapes.algebra.size_expressions import Size, SizeError, substitute, symbol, symbols
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import UNKNOWN, WHOLE, Facts, Values, is_unknown
+
+Signature = int  # regions with the same one are equal; good for the `Signatures` that gave it
+_ABSENT, _END = "", None  # stand between the names of tensors: an input that is left out, the end of a list
+
+
+class Signatures:
+    """Signatures of the regions of one model; 20,000 of them must cost less than finding the regions did."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._numbers: dict[Hashable, int] = {}
+        self._versions: dict[int, int] = {}
+        self._plain: dict[tuple[int, str], bool] = {}
+        self._constants: dict[int, dict[str, int]] = {}
+        self._extents: dict[int, tuple[Facts, int | None]] = {}
+        self._of_data: dict[int, tuple[Facts, bool]] = {}
+
+    def of(self, region: Region, shapes: Shapes) -> Signature:
+        """The signature of a region, whose inputs have the dtypes and shapes that `shapes` tells."""
+        scope = region.scope
+        versions = self._versions.get(id(scope.versions))
+        if versions is None:
+            versions = self._versions[id(scope.versions)] = self._number(tuple(sorted(scope.versions.items())))
+        made = {name for node in region.before for name in node.outputs}
+        fresh = _numbered((name for node in region.after for name in node.outputs), -1, -1)
+        names = self._names(scope, region.before, made)
+        numbers = _numbered(dict.fromkeys((_ABSENT, _END, *names)))
+        before = tuple(map(numbers.__getitem__, names))
+        old = tuple([numbers.get(name, -1) for name, _ in region.outputs])
+        names = [*self._names(scope, region.after, made), *[name for _, name in region.outputs]]
+        for name in names:
+            if name not in numbers:
+                numbers[name] = len(numbers)
+        outside = [name for name in numbers if name and name not in made and name not in fresh]
+        numbers |= fresh
+        after = tuple(map(numbers.__getitem__, names))
+        ops = tuple([node.op for node in (*region.before, *region.after)])
+        attributes = None if self._are_plain(versions, scope, ops) else self._attributes(versions, region, shapes)
+        facts, above = self._outside(region, outside, shapes)
+        if self._bakes(scope, outside):
+            above = (above, self._own(scope, outside))
+        told = (versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart)
+        zeros = handed_on(region)
+        return self._number((told, *[name in zeros for name, _ in region.outputs]) if zeros else told)
+
+    def plain(self, scope: Scope, names: Sequence[str], shapes: Shapes) -> Hashable | None:
+        """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
+        source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
+        for name in names:
+            home = source if name in source.producers else source.home(name)
+            facts = UNKNOWN if home is None else shapes.facts_at(home, name)
+            known = self._of_data.get(id(facts))  # many tensors share one: it is looked at once
+            if known is None:
+                known = self._of_data[id(facts)] = (facts, _is_of_data(facts))
+            if home is None or not known[1] or self._origin.constants.is_constant(home, name):
+                return None
+            maker = home.producers.get(name)
+            if maker is not None:
+                if maker.op in TRANSPARENT or maker.op in ops or self._are_fixed(source, name, shapes):
+                    return None
+                ops.add(maker.op)
+            told.append(facts)
+        return None if self._are_regrouped(source, names) else tuple(told)
+
+    def _are_regrouped(self, source: Scope, names: Sequence[str]) -> bool:
+        """Whether one of these tensors has the elements of another, or of what another has them of."""
+        makers = [self._origin.producer(source, name) for name in names]
+        if not any(found is not None and found[1].op in REGROUPING for found in makers):
+            return False
+        behind = [regrouped_from(self._origin, source, name) for name in dict.fromkeys(names)]
+        return len(set(behind)) < len(behind)
+
+    def _are_fixed(self, source: Scope, name: str, shapes: Shapes) -> bool:
+        """Whether the numbers of a tensor are computed from constants alone: a cut goes back to these."""
+        same = partial(self._origin.same, taken=set())
+        return Following(self._origin, shapes, same).is_of(source, name)
+
+    def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
+        """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
+        source = self._origin.scope(scope)
+        made = (scope.initializers.get(name) for name in names if source.home(name) is None)
+        return any(tensor is not None and math.prod(tensor.dims) > SMALL for tensor in made)
+
+    def _own(self, scope: Scope, names: Iterable[str]) -> Hashable:
+        """The tensors of the source among those from outside: what is computed from a weight speaks of that alone."""
+        source = self._origin.scope(scope)
+        homes = [(source.home(name), name) for name in names]
+        return tuple([(id(home), name) for home, name in homes if home is not None])
+
+    def _number(self, content: Hashable) -> int:
+        """The same number for what is equal."""
+        return self._numbers.setdefault(content, len(self._numbers))
+
+    def _names(self, scope: Scope, nodes: Sequence[Node], made: set[str]) -> list[str | None]:
+        """What the nodes read and make, one after the other; tensors from outside that were made one by one name."""
+        names: list[str | None] = []
+        changed = bool(scope.redirected)
+        for node in nodes:
+            names += self._origin.inputs(node) if changed else node.inputs
+            names.append(_END)
+            names += node.outputs
+            names.append(_END)
+        if self._origin.shares:
+            same, taken = self._origin.same, set[Place]()
+            return [same(scope, name, taken) if name and name not in made else name for name in names]
+        return names
+
+    def _are_plain(self, versions: int, scope: Scope, ops: Iterable[str]) -> bool:
+        """Whether the schemas give none of the ops any attributes."""
+        for op in ops:
+            plain = self._plain.get((versions, op))
+            if plain is None:
+                domain, name = split_op(op)
+                known = schema(domain, name, scope.versions.get(domain))
+                plain = self._plain[versions, op] = known is not None and not known.attributes
+            if not plain:
+                return False
+        return True
+
+    def _attributes(self, versions: int, region: Region, shapes: Shapes) -> Hashable:
+        nodes = (*region.before, *region.after)
+        plain = [self._are_plain(versions, region.scope, (node.op,)) for node in nodes]
+        return tuple([None if known else _attributes(node, shapes) for node, known in zip(nodes, plain, strict=True)])
+
+    def _outside(self, region: Region, names: Sequence[str], shapes: Shapes) -> tuple[Hashable, Hashable]:
+        """What tells the tensors from outside of a region, and what stands above them if the proof may rest on that.
+
+        A constant is told by its value, a large weight or any other tensor by dtype and shape.  The proof may hold only
+        for what stands above where a cut goes back from any of them.
+        """
+        scope, origin = region.scope, self._origin
+        source = origin.scope(scope)
+        constants = self._constants.setdefault(id(scope), {})
+        goes_back = any(map(origin.bodies, region.before))
+        unknown: dict[str, Size] = {}
+        ops: set[str] = set()
+        told: list[Hashable] = []
+        for name in names:
+            known = constants.get(name)
+            if known is None and (content := self._constant(source, scope, name)) is not None:
+                known = constants[name] = self._number(content)
+            if known is not None:
+                told.append(known)
+                continue
+            facts, is_weight = shapes.facts(source, name), origin.constants.is_constant(source, name)
+            value = shapes.value(source, name) if facts.dtype in WHOLE else None
+            told.append(self._told(source, name, facts, value, is_weight, unknown))
+            if facts.dtype in (EXACT if is_weight else WHOLE) and value is None:
+                goes_back = True
+            found = None if is_weight or goes_back else origin.producer(source, name)
+            if found is not None:
+                goes_back = found[1].op in TRANSPARENT or found[1].op in ops or self._are_fixed(source, name, shapes)
+                ops.add(found[1].op)
+        goes_back = goes_back or self._are_regrouped(source, names)
+        return tuple(told), self._above(region, names, shapes, unknown) if goes_back else None
+
+    def _told(
+        self,
+        source: Scope,
+        name: str,
+        facts: Facts,
+        value: Values | None,
+        is_weight: bool,
+        unknown: dict[str, Size],
+    ) -> Hashable:
+        """A tensor that is no small constant; weights take other values than data."""
+        if facts.shape is None:
+            return (*facts, id(source.home(name)), name)
+        known = self._extents.get(id(facts))  # kept beside: an id is good for as long as its object lives
+        if known is None:
+            has_own = any(map(is_unknown, facts.shape))
+            known = self._extents[id(facts)] = (facts, None if has_own else self._number(facts))
+        extent = known[1]
+        shape = (facts.dtype, *[_renamed(size, unknown) for size in facts.shape]) if extent is None else extent
+        return (shape, is_weight if value is None else tuple([_renamed(x, unknown) for x in value.flat]))
+
+    def _above(self, region: Region, names: Sequence[str], shapes: Shapes, unknown: dict[str, Size]) -> Hashable:
+        """What a cut takes in beside the region, with tensors numbered as they come; of no other region if it fails."""
+        try:
+            cut = Cut(region, self._origin, shapes)
+        except CannotCut:
+            return id(region)
+        numbers: dict[str, int] = {}
+
+        def number(scope: Scope, name: str) -> int:
+            return numbers.setdefault(cut.name(scope, name), len(numbers)) if name else -1
+
+        for node in region.before if cut.between else ():
+            for name in node.outputs:
+                number(region.scope, name)
+        read = tuple([number(region.scope, name) for name in names])
+        held = [(name, number(node.scope, name)) for node in (*cut.before, *cut.after) for name in cut.captured(node)]
+        nodes = []
+        for node in (*cut.prefix, *cut.between):
+            reads = tuple([number(node.scope, name) for name in self._origin.inputs(node)])
+            makes = tuple([number(node.scope, name) for name in node.outputs])
+            nodes.append((node.op, reads, makes, _attributes(node, shapes)))
+        leaves = [(numbers.get(leaf.name), leaf.dtype, *_extent(leaf, unknown)) for leaf in cut.leaves.values()]
+        constants = [(numbers.get(name), _content(tensor)) for name, tensor in cut.constants.items()]
+        given = shapes.call if held else None  # bodies may refer to the attributes of a function
+        return (read, tuple(held), tuple(nodes), tuple(leaves), tuple(constants), given)
+
+    def _constant(self, source: Scope, scope: Scope, name: str) -> Hashable:
+        """A small constant by its value; None for anything else."""
+        if source.home(name) is None:
+            tensor = scope.initializers.get(name)  # made for the replacement
+            return None if tensor is None else _content(tensor)
+        constants = self._origin.constants
+        if not constants.is_constant(source, name):
+            return None
+        shape = constants.shape(source, name)
+        if shape is None or np.prod(shape) > SMALL:
+            return None
+        array = constants.array(source, name)
+        if array is None:
+            return None
+        text = array.dtype.kind == "O"
+        return (array.dtype.name, array.shape, tuple(array.flat) if text else _short(array.tobytes()))
+
+
+def _is_of_data(facts: Facts) -> bool:
+    """Whether a tensor of floats has dims that all are numbers or have names."""
+    return facts.shape is not None and facts.dtype not in (None, *WHOLE) and not any(map(is_unknown, facts.shape))
+
+
+def _numbered(names: Iterable[str | None], start: int = 0, step: int = 1) -> dict[str | None, int]:
+    return dict(zip(names, count(start, step), strict=False))
+
+
+def _extent(leaf: Leaf, unknown: dict[str, Size]) -> tuple[Hashable, Hashable]:
+    """The shape of a leaf and its value, where there are such; a leaf of unknown rank is like no other."""
+    if leaf.shape is None:
+        return (id(leaf.scope), leaf.tensor), None
+    value = None if leaf.value is None else tuple([_renamed(item, unknown) for item in leaf.value.flat])
+    return tuple([_renamed(size, unknown) for size in leaf.shape]), value
+
+
+def _renamed(size: Size, unknown: dict[str, Size]) -> Hashable:
+    """A size in which dims that nothing tells are called by the order of their first use."""
+    if isinstance(size, int):
+        return size
+    for name in sorted(symbols(size)):
+        if name.startswith("?"):
+            unknown.setdefault(name, symbol(f"?{len(unknown)}[]"))
+    try:
+        return substitute(size, unknown) if symbols(size) & unknown.keys() else size
+    except SizeError:
+        return size
+
+
+def _attributes(node: Node, shapes: Shapes) -> Hashable:
+    """A node's attributes by value, and the overload that it calls, if it names one.
+
+    A reference to a function's attribute is told by what the call gives.
+    """
+    proto = node.proto
+    items: list[AttributeProto] = list(proto.attribute)
+    given = [shapes.attribute(node, item.name) if item.ref_attr_name else item for item in items]
+    named = zip(items, given, strict=True)
+    told = sorted((old.name, _short(bytes_but(item, "name"))) for old, item in named if item is not None)
+    return (*told, proto.overload) if proto.overload else tuple(told)
+
+
+def _content(tensor: TensorProto) -> Hashable:
+    """A tensor but for its name."""
+    return _short(bytes_but(tensor, "name"))
+
+
+def _short(data: bytes) -> bytes:
+    """The bytes themselves, or their digest: signatures are kept until all is proved."""
+    return data if len(data) <= 64 else blake2b(data, digest_size=32).digest()

@@ -1,0 +1,158 @@
+"""How a rewrite is checked: which checks there are, and what they take."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from surgeon.errors import UsageError
+from surgeon.runtime.run_limits import LONGEST, RUN_TIME, Inputs, as_list, require_run_time
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
+
+Check = Literal["sites", "model", "both", "none"]
+CHECKS = ("sites", "model", "both", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How the numeric checks run.
+
+    Attributes:
+        dims: sizes of symbolic dims by name.
+        seed: of the random inputs.
+        custom_ops: libraries that ONNX Runtime registers, Python files that implement ops, and `.toml` files that
+            declare plugins (see `surgeon.declare_plugin`), which are read at once.
+        rtol: relative tolerance, where that by dtype will not do.
+        atol: absolute tolerance, where that by dtype will not do.
+        inputs: for the check of the whole model, the user's own data, where random ones will not do: files (.npz, or
+            folders of them), or arrays by input name.
+        layers: compare inner tensors of the whole models too.
+        proof_time: seconds of processor time that the proof of one site may take.
+        run_time: seconds of processor time that one run of a whole model may take.
+        jobs: how many proofs are made at once, each in a process; None for as many as there are cores, at most four.
+
+    Examples:
+        >>> import surgeon
+        >>> options = surgeon.CheckOptions(seed=7, dims={"sequence": 12})
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> _, report = surgeon.rewrite(model, "gelu", output="out.onnx", options=options)
+        >>> report.outcome
+        'proved'
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+    custom_ops: Sequence[str | Path] = ()
+    rtol: float | None = None
+    atol: float | None = None
+    inputs: Sequence[Inputs] = ()
+    layers: bool = False
+    proof_time: float = 10.0
+    run_time: float = RUN_TIME
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("custom_ops", "inputs"):
+            object.__setattr__(self, name, as_list(getattr(self, name)))
+        if self.custom_ops:
+            from surgeon.ops.plugins.plugin_declaration import without_plugins  # not at the top: few runs have any
+
+            object.__setattr__(self, "custom_ops", without_plugins(self.custom_ops))
+
+    def require(self) -> None:
+        """Raise UsageError for options that mean nothing."""
+        if not 0 < self.proof_time <= LONGEST:
+            raise UsageError(f"A proof cannot take {self.proof_time:g} s; give it some seconds, as in --proof-time 60.")
+        require_run_time(self.run_time)
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"There cannot be {self.jobs} proofs at once; give one or more, as in --jobs 2.")
+        if self != CheckOptions():
+            self.required()
+
+    def required(self) -> list[str]:
+        """The custom ops as full paths.  Raises UsageError for what `require_options` refuses."""
+        return require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
+
+    def require_dims_of(self, *graphs: "GraphProto") -> None:
+        """Raise UsageError for a size of a dimension that no input of these graphs has, also where nothing will run."""
+        if self.dims:
+            from surgeon.shapes.constraints.input_dims import free_dims, require_known, wanted_inputs
+
+            require_known(free_dims([one for graph in graphs for one in wanted_inputs(graph).values()]), self.dims)
+
+
+def require_options(
+    seed: int,
+    dims: Mapping[str, int],
+    custom_ops: Sequence[Path | str],
+    rtol: float | None,
+    atol: float | None,
+    inputs: Sequence[Inputs] = (),
+) -> list[str]:
+    """Raise UsageError for options of a check that mean nothing; return `custom_ops` as full paths.
+
+    Refused are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, libraries that do not
+    exist or that ONNX Runtime cannot load, Python files that do not exist or cannot be run, inputs that are not there,
+    and sizes beside inputs.
+    """
+    from surgeon.runtime.numerics.array_comparison import require_tolerances
+    from surgeon.runtime.sessions.ort_session import require_libraries
+    from surgeon.shapes.constraints.input_dims import require_sizes  # not at the top: few runs ask
+
+    if not _is_count(seed):
+        raise UsageError(f"The seed is {seed!r}: give a whole number of at least 0.")
+    if not isinstance(inputs, Sequence) or not all(isinstance(item, (str, Path, Mapping)) for item in inputs):
+        raise UsageError(f"inputs={inputs!r} are no inputs; give arrays by name, or .npz files or folders of them.")
+    require_sizes(dims)
+    require_tolerances(rtol, atol)
+    if inputs and dims:
+        raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one of them.")
+    for item in inputs:
+        if not isinstance(item, Mapping) and not Path(item).exists():
+            raise UsageError(f"There are no inputs at {item}: give an .npz file or a folder of them.")
+    return require_libraries(custom_ops)
+
+
+def require_check(check: str, known: Sequence[str], require_proof: bool) -> None:
+    """Raise UsageError for a check that there is not, and for a proof that is required of none."""
+    if check not in known:
+        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(known)}.")
+    if require_proof and check == "none":
+        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+
+
+def _is_count(number: object) -> bool:
+    """Whether a number is whole and at least 0."""
+    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
+
+
+def require_counts(expect: Mapping[str, int]) -> None:
+    """Raise UsageError for what does not say how often rules must fire."""
+    if not isinstance(expect, Mapping) or not all(_is_count(count) for count in expect.values()):
+        raise UsageError(f"expect={expect!r} says not how often rules fire: give numbers by name, as {{'gelu': 4}}.")
+
+
+def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
+    """Raise UsageError where a model in memory is to be written, or one that is a file has nowhere to go."""
+    if in_memory and output is not None:
+        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
+    if output is None and not in_memory and not dry_run:
+        raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+
+
+def options_of(given: CheckOptions | None) -> CheckOptions:
+    """The options that are given, or the usual ones.  Raises UsageError for what are none."""
+    if given is not None and not isinstance(given, CheckOptions):
+        raise UsageError(f"options={given!r} are no options; write options=surgeon.CheckOptions(seed=1).")
+    return given or CheckOptions()
+
+
+def output_of(given: "str | os.PathLike[str] | None") -> Path | None:
+    """Where to write, None for nowhere.  Raises UsageError for what is no path."""
+    if given is None or isinstance(given, (str, os.PathLike)):
+        return None if given is None else Path(given)
+    raise UsageError(f"output={given!r} is no path to write a model to; give one, as output='out.onnx'.")

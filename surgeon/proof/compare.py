@@ -1,0 +1,172 @@
+"""Any two models held against each other: first what they take and give, then what they answer."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from onnx import GraphProto, ValueInfoProto
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import Source, as_written
+from surgeon.ops.schemas.attribute_values import dtype_word
+from surgeon.ops.traversal import require_finite_calls
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.runtime.run_limits import RUN_TIME, Inputs, as_list
+from surgeon.shapes.constraints.input_dims import free_dims, input_dims, wanted_inputs
+
+
+def compare(
+    original: Source,
+    other: Source,
+    *,
+    inputs: Inputs | Sequence[Inputs] = (),
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    custom_ops: Sequence[str | Path] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+    layers: bool = False,
+    run_time: float = RUN_TIME,
+    runtime: str = "onnxruntime",
+) -> CheckResult:
+    """Run two models on the same inputs and compare every output.
+
+    Inputs and outputs may come in another order, their names must agree.  Where the other model fixes a dimension that
+    is free in the original, it is compared at that size alone.
+
+    Args:
+        original: a path, a ModelProto or a gs.Graph.
+        other: another, likewise.
+        inputs: arrays by input name, .npz files, folders of them, or folders of ONNX test data; one such set or a list.
+            Without, inputs are made to fit the graph.
+        dims: sizes of free dimensions by name, for inputs that are made.
+        seed: of the inputs that are made.
+        custom_ops: libraries that ONNX Runtime registers, and Python files (`.py`) of implementations; these, and what
+            is registered (see `implements`), run what ONNX Runtime has no kernel for.
+        rtol: in place of that by dtype: an element may differ by atol + rtol * the output's scale.  Where either model
+            computes in half precision, that of half precision holds otherwise.
+        atol: in place of that by dtype.
+        layers: compare inner tensors of the same name too, and name the first that leaves tolerance.
+        run_time: seconds of processor time that one run of a model may take.
+        runtime: what runs the other model, "onnxruntime" or "tensorrt": the engine that TensorRT builds for this
+            machine's GPU, without TF32, held against the original under ONNX Runtime.
+
+    Returns:
+        The result; proved means equal within tolerance on everything that was run.
+
+    Raises:
+        ModelFileError: a file cannot be read.
+        UsageError: options that mean nothing, inputs that do not fit the original, or no GPU for TensorRT.
+        GraphError: local functions that call themselves, or one another too often to be inlined.
+
+    Examples:
+        >>> import surgeon
+        >>> model = "notebooks/models/tiny_distilbert.onnx"
+        >>> surgeon.compare(model, model).outcome.value
+        'proved'
+    """
+    from surgeon.proof.model.half_precision import half_of  # not at the top: `import surgeon` is to be light
+    from surgeon.proof.model.model_check import ModelCheck
+    from surgeon.runtime.numerics.array_comparison import tolerance
+    from surgeon.runtime.tensorrt.isolated_engine import require_engines
+
+    started = time.perf_counter()
+    options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, as_list(inputs), layers, run_time=run_time)
+    options.require()
+    engines = require_engines(runtime, run_time)
+    if engines is not None and (layers or options.custom_ops):
+        raise UsageError("Under TensorRT outputs are compared, and nothing but TensorRT runs: leave out the options.")
+    first, second = as_written(original), as_written(other)
+    with Model.open(first) as opened, Model.open(second) as against:
+        for model in (opened, against):
+            model.check_data(sums=True)
+            require_finite_calls(model.skeleton)
+        differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
+        if differences:
+            reason = f"The interfaces differ: {'; '.join(differences)}."
+            return CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, 0, {})
+        fixed = {} if options.inputs else _fixed(opened.skeleton.graph, against.skeleton.graph, options.dims)
+        options = replace(options, dims={**fixed, **options.dims})
+        check = ModelCheck(
+            first,
+            opened.skeleton,
+            options,
+            other="the other model",
+            ordered=False,
+            runs_other=engines,
+            against=against.skeleton,
+        )
+        by_side = {"the original": half_of(opened.skeleton), "the other model": half_of(against.skeleton)}
+    result = check.check(second)
+    if fixed and result.outcome is Outcome.PROVED:
+        sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
+        note = f"Compared at {sizes} alone, which the other model fixes."
+        result = replace(result, reason=f"{result.reason} {note}".strip())
+    halves = {side: half for side, half in by_side.items() if half}
+    if halves and rtol is None and atol is None:
+        half, sides = max(halves.values(), key=tolerance), list(halves)
+        who = "Both models compute" if sides[1:] else f"{sides[0][0].upper()}{sides[0][1:]} computes"
+        note = f"{who} in half precision: the tolerance is that of {half}."
+        result = replace(result, reason=f"{result.reason} {note}".strip(), half=half)
+    return replace(result, seconds=time.perf_counter() - started)
+
+
+def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:
+    """Yield how the inputs and outputs of two models differ so that they cannot be run side by side."""
+    ours, theirs = wanted_inputs(original), wanted_inputs(other)
+    yield from _names("input", ours, theirs)
+    yield from _names(
+        "output", {value.name: value for value in original.output}, {value.name: value for value in other.output}
+    )
+    for name in ours:
+        if name in theirs:
+            yield from _types(ours[name], theirs[name])
+
+
+def _names(what: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> Iterator[str]:
+    for one, another, where in ((ours, theirs, "original"), (theirs, ours, "other model")):
+        missing = [f"'{name}'" for name in one if name not in another]
+        if missing:
+            plural = len(missing) > 1
+            yield f"{what}{'s' * plural} {', '.join(missing)} {'are' if plural else 'is'} in the {where} alone"
+
+
+def _types(ours: ValueInfoProto, theirs: ValueInfoProto) -> Iterator[str]:
+    """Yield how one input differs in kind, dtype or shape; a free dimension fits every size."""
+    kinds = [_kind(value) for value in (ours, theirs)]
+    if kinds[0] != kinds[1]:
+        yield f"input '{ours.name}' is {kinds[0]} in the original and {kinds[1]} in the other model"
+        return
+    tensors = [value.type.tensor_type for value in (ours, theirs)]
+    if not all(tensor.HasField("shape") for tensor in tensors):
+        return
+    shapes = [input_dims(value) for value in (ours, theirs)]
+    clash = len(shapes[0]) != len(shapes[1]) or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(*shapes, strict=True)
+    )
+    if clash:
+        told = [f"[{', '.join('?' if '[' in str(dim) else str(dim) for dim in shape)}]" for shape in shapes]
+        yield f"input '{ours.name}' has the shape {told[0]} in the original and {told[1]} in the other model"
+
+
+def _kind(value: ValueInfoProto) -> str:
+    kind = value.type.WhichOneof("value") or "of no known type"
+    if kind != "tensor_type":
+        return "a " + kind.removesuffix("_type").replace("_", " ") if kind.endswith("_type") else kind
+    return dtype_word(value.type.tensor_type.elem_type)
+
+
+def _fixed(original: GraphProto, other: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes that the other model fixes of dimensions that are free in the original and not chosen."""
+    ours, theirs = wanted_inputs(original), wanted_inputs(other)
+    free = free_dims([value for value in ours.values() if value.type.HasField("tensor_type")])
+    found: dict[str, int] = {}
+    for name, value in ours.items():
+        if value.type.HasField("tensor_type") and theirs[name].type.tensor_type.HasField("shape"):
+            for a, b in zip(input_dims(value), input_dims(theirs[name]), strict=False):
+                if isinstance(a, str) and isinstance(b, int) and a in free and a not in dims:
+                    found.setdefault(a, b)
+    return found

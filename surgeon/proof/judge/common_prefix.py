@@ -1,0 +1,157 @@
+"""What both sides of a region compute first, alike: the numbers there are rounded once, and count as given.
+
+Where a product is halfway between two whole numbers because it was rounded, a Round behind it may fall to either side,
+unless both sides have that very product.  Then what stands in front is run once, and what is behind it is proved on its
+results: nothing was rounded on the way to them.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+from surgeon.ir.scope import qualified
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traversal import bytes_but, graphs_of
+from surgeon.proof.proof_case import MiniModels
+from surgeon.runtime.sessions.oracle import Oracle
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.shapes.tensor_types import FLOATS
+
+Feeds = dict[str, np.ndarray]
+
+
+class Front(NamedTuple):
+    """What both sides compute first, and what is left of each.
+
+    model: the common nodes; its outputs are inputs of `rest`.  rest: both sides without them.  made: these outputs that
+    are floats.
+    """
+
+    model: ModelProto
+    rest: MiniModels
+    made: frozenset[str]
+
+
+def front_of(minis: MiniModels) -> Front | None:
+    """Return what both sides compute alike in front of something that rounds, compares or picks; None for nothing.
+
+    Also None where an output of the region is computed there, or the dtype of what is handed on is not known.
+    """
+    numbers: dict[Hashable, int] = {}
+    before, after = (_numbered(model, numbers) for model in (minis.before, minis.after))
+    shared = before.keys() & after.keys()
+    names = {number: before[number] for number in shared}  # of the results, in the original
+    renamed = {name: own for number in shared for name, own in zip(after[number], names[number], strict=True) if name}
+    in_front = frozenset(name for results in names.values() for name in results if name)
+    outputs = {port.name for model in (minis.before, minis.after) for port in model.graph.output}
+    if not in_front or not outputs.isdisjoint((*in_front, *renamed)):
+        return None
+    behind = [node for node in minis.before.graph.node if node.input and in_front.isdisjoint(node.output)]
+    front = [node for node in minis.before.graph.node if not in_front.isdisjoint(node.output)]
+    if not any(map(_decides, behind)) or not any(map(_rounds, front)):
+        return None
+    left = [node for node in minis.after.graph.node if node.input and renamed.keys().isdisjoint(node.output)]
+    read = {name for node in behind for name in node.input} & in_front
+    read |= {renamed[name] for node in left for name in node.input if name in renamed}
+    dtypes = _dtypes(minis.before)
+    if not read <= dtypes.keys() or any(any(graphs_of(node)) for node in (*behind, *left)):
+        return None
+    made = [helper.make_tensor_value_info(name, dtypes[name], None) for name in sorted(read)]
+    model = _model(minis.before, front, {}, (), made)
+    sides = (
+        _model(side, nodes, names, made, side.graph.output)
+        for side, nodes, names in ((minis.before, behind, {}), (minis.after, left, renamed))
+    )
+    rest = replace(minis, **dict(zip(("before", "after"), sides, strict=True)))
+    return Front(model, rest, frozenset(name for name in read if dtypes[name] in FLOATS))
+
+
+@contextmanager
+def front_opened(
+    minis: MiniModels, opened: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle]
+) -> Iterator[tuple[MiniModels, Callable[[Feeds], Feeds], frozenset[str]]]:
+    """Yield the models to prove, what makes their inputs of those of `minis`, and which floats it adds.
+
+    Where both sides have nothing in front, or nothing runs that, these are `minis` and their own inputs.  Run with
+    inputs that the front refuses, it raises SessionError.
+    """
+    front = front_of(minis)
+    try:
+        session = opened(front.model, {}) if front is not None else None
+    except SessionError:
+        session = None
+    if front is None or session is None:
+        yield minis, lambda feeds: feeds, frozenset()
+        return
+    with session:
+        yield front.rest, lambda feeds: {**feeds, **session.run(feeds)}, front.made
+
+
+def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tuple[str, ...]]:
+    """The results of each node that reads something, by a number: equal for nodes that compute alike."""
+
+    def number(*content: Hashable) -> int:
+        return numbers.setdefault(content, len(numbers))
+
+    known = {port.name: number("input", port.name) for port in model.graph.input}
+    known |= {tensor.name: number("weight", bytes_but(tensor, "name")) for tensor in model.graph.initializer}
+    found: dict[int, tuple[str, ...]] = {}
+    for node in model.graph.node:
+        reads = tuple(known[name] if name else -1 for name in node.input)
+        own = id(node) if any(graphs_of(node)) else 0
+        said = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
+        made = number("node", own, qualified(node.domain, node.op_type), node.overload, said, reads, len(node.output))
+        known.update((name, number("result", made, place)) for place, name in enumerate(node.output))
+        if node.input and not own:
+            found.setdefault(made, tuple(node.output))
+    return found
+
+
+def _model(
+    source: ModelProto,
+    nodes: Iterable[NodeProto],
+    names: Mapping[str, str],
+    more: Sequence[ValueInfoProto],
+    outputs: Iterable[ValueInfoProto],
+) -> ModelProto:
+    """A model of some of the nodes, their inputs renamed, with the inputs of the source and more."""
+    made = ModelProto()
+    made.CopyFrom(source)
+    graph = made.graph
+    for part in (graph.node, graph.output, graph.value_info):
+        del part[:]
+    graph.node.extend(node for node in source.graph.node if not node.input)  # constants: each part has them
+    graph.node.extend(nodes)
+    graph.output.extend(outputs)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    graph.input.extend(more)
+    return made
+
+
+def _dtypes(model: ModelProto) -> dict[str, int]:
+    """The dtypes of what the nodes of a model make, as far as onnx infers them."""
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model).graph
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return {}
+    return {
+        port.name: port.type.tensor_type.elem_type for port in inferred.value_info if port.type.tensor_type.elem_type
+    }
+
+
+def _rounds(node: NodeProto) -> bool:
+    op = likened_node(node)
+    return not (op.exact or op.moves)
+
+
+def _decides(node: NodeProto) -> bool:
+    """Whether a node makes whole numbers or truths of floats, or picks among them."""
+    op = likened_node(node)
+    is_cast = op.retypes and any(item.name == "to" and item.i not in FLOATS for item in node.attribute)
+    return op.wholes is not None or op.compares or op.ranks or is_cast

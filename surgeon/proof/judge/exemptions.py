@@ -1,0 +1,102 @@
+"""What does not count against a replacement: products that overflow, scores below a mask's fill, empty tensors."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+from onnx import GraphProto, ModelProto
+from onnx.numpy_helper import to_array
+
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.proof.cases.dim_assignment import Setting
+from surgeon.proof.cases.value_strategies import name_of_kind, products_of
+from surgeon.proof.proof_case import Experiment
+from surgeon.runtime.inputs.input_spec import Values
+from surgeon.runtime.sessions.oracle import Oracle
+from surgeon.runtime.sessions.ort_session import SessionError
+
+
+def overflows(
+    experiment: Experiment, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
+) -> bool:
+    """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
+
+    The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
+    """
+    if name_of_kind(Values.NON_FINITE) not in experiment.apart:
+        return False
+    from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
+
+    before = experiment.minis.before
+    products = products_of(before.graph)
+    try:
+        with exposing(before, products) as shown, oracle(cast(ModelProto, shown), {}) as inner:
+            made = inner.run(dict(feeds))
+    except SessionError:
+        return False
+    return any(name in made and not np.isfinite(made[name]).all() for name in products)
+
+
+_FORGOTTEN = 104.0  # exp(-104) is 0 in float32: so far below the largest score of a row, a score has no weight
+
+
+def reach_fill(
+    experiment: Experiment, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
+) -> bool:
+    """Whether all scores that count in some row are as low as the finite number that a fill puts over hidden ones.
+
+    There hidden scores get weight in the original, and a rule that takes the number for −∞ differs on purpose.
+    """
+    if name_of_kind(Values.NON_FINITE) not in experiment.apart:
+        return False
+    from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
+
+    before = experiment.minis.before
+    fills = dict(_fills(before.graph))
+    if not fills:
+        return False
+    try:
+        with exposing(before, list(fills)) as shown, oracle(cast(ModelProto, shown), {}) as inner:
+            made = inner.run(dict(feeds))
+    except SessionError:
+        return False
+    return any(_has_low_row(made[name], fill) for name, fill in fills.items() if name in made)
+
+
+def _fills(graph: GraphProto) -> Iterator[tuple[str, float]]:
+    """What each node makes that chooses one finite negative number in places, and the number."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        facts = likened_node(node)
+        for name in [node.input[slot] for slot in facts.moves] if facts.chooses else ():
+            values = np.unique(to_array(constants[name])) if name in constants else np.zeros(0)
+            if values.size == 1 and -np.inf < values[0] < 0:
+                yield node.output[0], float(values[0])
+
+
+def _has_low_row(scores: np.ndarray, fill: float) -> bool:
+    """Whether a row along the last axis holds the fill, and beside it only numbers next to or below it."""
+    if not scores.ndim or not scores.size:
+        return False
+    with np.errstate(invalid="ignore"):
+        is_low = (scores.max(axis=-1) <= fill + _FORGOTTEN) & (scores == fill).any(axis=-1)
+    return bool((is_low & (scores != fill).any(axis=-1)).any())
+
+
+def is_unfit(experiment: Experiment, setting: Setting | None, name: str) -> bool:
+    """Whether a node of the replacement cannot be without elements, as a Reshape to sizes that leave one open.
+
+    Of what is empty along the first axis alone, as a batch without rows, nothing is asked.  name: of the node.
+    """
+    graph = experiment.minis.after.graph
+    inner = (size for item in experiment.inputs for size in item.shape[1:])
+    if setting is None or all(setting.size(size) for size in inner):
+        return False
+    fixed = {tensor.name for tensor in graph.initializer}
+    shaped = (node for node in graph.node if node.name == name and likened_node(node).regroups)
+    return any(not fixed.isdisjoint(node.input[1:]) for node in shaped)
+
+
+def all_nan(array: np.ndarray) -> bool:
+    """Whether an answer is NaN throughout, which anything that fails everywhere is too."""
+    return array.dtype.kind in "fc" and bool(np.isnan(array).all())

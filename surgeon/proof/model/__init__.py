@@ -1,0 +1,15 @@
+"""Whole models compared, and the tensor at which they first differ."""
+
+__all__ = [
+    "bisect",
+    "exposed_outputs",
+    "final_check",
+    "half_precision",
+    "hidden_rows",
+    "inner_tensors",
+    "load_check",
+    "model_check",
+    "model_cost",
+    "original_runs",
+    "trial",
+]

@@ -1,0 +1,313 @@
+"""Inputs at which two models are likeliest to part: numbers that either decides at, and rows of tables that differ."""
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import zip_longest
+
+import numpy as np
+from onnx import TensorProto
+
+from surgeon.analysis.decisions.joint_inputs import FINEST, JOINED, joins_exactly
+from surgeon.analysis.decisions.sort_ties import TIED, has_ties
+from surgeon.analysis.decisions.threshold_solver import Boundary
+from surgeon.analysis.decisions.thresholds import boundaries_of, edges_of, numbers_in, scopes_of, sizes_of
+from surgeon.file.model import Model
+from surgeon.file.tensors.content_equality import Contents
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traversal import holders, holds_half, nodes_of
+from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.runtime.inputs.input_spec import Want
+from surgeon.runtime.inputs.string_values import vocabulary
+from surgeon.shapes.tensor_types import FLOATS
+
+Feeds = Mapping[str, np.ndarray]
+MET, LOOKED_UP = "numbers that decide", "all rows of tables"
+"""What the kinds of such inputs are called."""
+INDICES, RUNS = 256, 64  # how many indices one run is to take where the model leaves that free, and the most runs
+_BESIDE = (1.00211, 0.99787)  # times a number: further from it than roundings lie, and at no half of anything's
+_TIED_TURNS, _JOINED_TURNS = 2, 2
+_MOST_JOINED = 64  # numbers that several elements are to come to
+_MOST_MET, _MOST_SOLVED = 128, 1024  # numbers that are met to the bit, and boundaries; such as may be
+_LONE = 8  # numbers that stand in a row alone, at most
+_SMALL = 64  # of numbers that are put several times: larger ones hide what is beside them
+_OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
+_MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
+_FILLS = -4096.0  # from where on down a constant that nothing is known to be compared with is the fill of a mask
+_LEAST_SIZE, _MOST_SIZE, _MOST_SIZES = 6, 4096, 4  # that a model decides by, beyond those that are tried anyway
+_MOST_COUNTED = 256  # of a count that a model decides by: turns of a loop, repeats of a tensor, elements of a result
+_LARGE_KINDS = ("image", "audio", "frames")
+_FEW = 8  # rows of a table that any inputs look up
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where two models may part.
+
+    floats: what inputs of floats have to be for something to be what it is compared with; then what is beside that, and
+    beside other constants of one element, as of a minimum or a remainder.  integers: the same of integers, each with
+    those beside it.  tables: how many rows tables of floats have that the other model has not, by name.  ties: whether
+    equal numbers in inputs are ties.  joined: numbers that several elements are to come to, and are to be summed of;
+    none where that is no matter, or one of rounding.  sizes: that one of them decides by.  words: that they speak of.
+    picks: whether the largest or the least of a row goes on.
+    """
+
+    floats: tuple[Sequence[float], Sequence[float]]
+    integers: tuple[Sequence[int], Sequence[int]]
+    tables: Mapping[str, int]
+    ties: bool = False
+    joined: Sequence[float] = ()
+    sizes: Sequence[int] = ()
+    words: Sequence[str] = ()
+    picks: bool = False
+
+    @classmethod
+    def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "Meeting":
+        """What two models tell.
+
+        exactly: meet behind arithmetic only what no rounding leads to, as where the other runs elsewhere.  tables: look
+        at those, too, that differ.
+        """
+        models = original.skeleton, other.skeleton
+        most = _MOST_HALF if any(map(holds_half, models)) else _MOST
+        scopes = [list(scopes_of(model)) for model in models]
+        boundaries = [boundaries_of(some) for some in scopes]
+        met = _met(boundaries, exactly=exactly)
+        edges = list(dict.fromkeys(number for some in scopes for number in edges_of(some)))
+        numbers = (number for model in models for array in numbers_in(model).values() for number in array.tolist())
+        spoken = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
+        no_fills = (number for number in spoken if number > _FILLS)
+        beside = dict.fromkeys(number * part for number in (*edges, *no_fills)
+                               for part in _BESIDE if 0 < abs(number) <= most)
+        floats = [number for number in met if abs(number) <= most], list(beside)
+        whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, spoken)]
+        integers = list(whole[0]), [number for number in whole[1] if number not in whole[0]]
+        differing = dict(_tables(original, other)) if tables else {}
+        joined = _joined(boundaries) if all(map(joins_exactly, scopes)) else ()
+        (ours, reached), (theirs, reached_too) = map(sizes_of, scopes)
+        sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
+        told = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
+        words = [word for model in models for word in vocabulary(model)]
+        picks = any(likened_node(node).reduces == "pick" for model in models for node in nodes_of(model))
+        return cls(floats, integers, differing, all(map(has_ties, scopes)), joined, told, words, picks)
+
+    def numbers(self, plan: InputPlan, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
+        """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
+        for turn in range(turns):
+            random = np.random.default_rng([seed, turn])
+            put = ((want.name, self._put(want, feeds[want.name], turn, random)) for want in plan.wants)
+            made = {name: array for name, array in put if array is not None}
+            if not made:
+                break
+            yield {**feeds, **made}
+        tied = [want for want in plan.wants if want.edged and want.named is None and feeds[want.name].size]
+        for turn in range(min(turns - 1, _TIED_TURNS) if self.ties and tied else 0):
+            yield {**feeds, **{want.name: _tied(want, feeds[want.name], seed + turn) for want in tied}}
+        for turn in range(_JOINED_TURNS if self.joined and tied else 0):
+            random = np.random.default_rng([seed, turn])
+            yield {**feeds, **{want.name: _summing(feeds[want.name], self.joined, random, turn) for want in tied}}
+
+    def _put(self, want: Want, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
+        """An input with numbers in every other element; None where none may stand there, or all did before.
+
+        Where there is room the small ones stand there several times, for not each element may be compared, and what is
+        met to the bit comes twice.  Last come some alone: of several in a row a maximum shows the largest only.
+        """
+        if want.kind == "words":
+            return self._worded(want, array, turn)
+        met, beside = self._numbers_for(want, array)
+        count = max(array.size // 2, 1)
+        apart = [[some[at : at + count] for at in range(0, len(some), count)] for some in (met, beside, met)]
+        put = [some for together in zip_longest(*apart, fillvalue=[]) for some in together if some]
+        put = [*put, *([number] for number in beside[:_LONE] if self.picks)][turn : turn + 1]
+        if not put or not array.size:
+            return None
+        flat, [numbers] = array.reshape(-1).copy(), put
+        again = [number for number in numbers if abs(number) <= _SMALL]
+        if again and len(numbers) < count:
+            numbers = [*numbers, *np.resize(again, count - len(numbers)).tolist()]
+        flat[random.permutation(flat.size)[: len(numbers)]] = numbers
+        return flat.reshape(array.shape)
+
+    def _worded(self, want: Want, array: np.ndarray, turn: int) -> np.ndarray | None:
+        """The next of the strings that either model speaks of."""
+        known = [] if "closed" in want.role.flags else [*dict.fromkeys((*want.role.words, *self.words))]
+        if not array.size or turn * array.size >= len(known):
+            return None
+        places = np.arange(turn * array.size, (turn + 1) * array.size) % len(known)
+        return np.array(known, dtype=object)[places].reshape(array.shape)
+
+    def _numbers_for(self, want: Want, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
+        """What an input is to meet, and what else may stand in it."""
+        if want.edged and want.named is None:
+            return self.floats
+        if want.dtype.kind not in "iu" or not array.size:
+            return (), ()
+        low, high = _bounds(want, array)
+        met, beside = ([number for number in some if low <= number <= high] for some in self.integers)
+        return met, beside
+
+    def rows(self, plan: InputPlan, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
+        """Inputs whose indices go through all rows of the tables that differ, as far as `RUNS` sets reach."""
+        wants = [(want, rows) for want in plan.wants if (rows := self._rows_of(want))]
+        if not wants:
+            return
+        larger = _enlarged(plan, wants[0][0], sizes)
+        counts = [max(math.prod(want.shape(larger)), 1) for want, _ in wants]
+        runs = max(-(-rows // count) for (_, rows), count in zip(wants, counts, strict=True))
+        for turn in range(runs if runs <= RUNS else 0):
+            feeds = plan.make(seed, larger)
+            for (want, rows), count in zip(wants, counts, strict=True):
+                indices = (turn * count + np.arange(count)) % rows
+                feeds[want.name] = indices.reshape(want.shape(larger)).astype(want.dtype)
+            yield feeds
+
+    def _rows_of(self, want: Want) -> int:
+        """How many rows of tables that differ an input points at; 0 for other inputs."""
+        found = [limit for limit in want.role.limits if not limit.shift and not limit.sizes and limit.parts == 1]
+        is_plain = want.kind == "indices" and found and len(found) == len(want.role.limits)
+        tables = [limit.table for limit in found if isinstance(limit.table, int)] if is_plain else []
+        least = min(tables, default=0)
+        return least if least in self.tables.values() else 0
+
+    def longest(self, plan: InputPlan, sizes: Mapping[str, int]) -> list[dict[str, int]]:
+        """Sizes at which sequences are as long as tables that differ have rows which no input points at itself."""
+        fed = {self._rows_of(want) for want in plan.wants}
+        long = sorted({rows for rows in self.tables.values() if rows not in fed})
+        free = [key for key, dim in plan.free.items() if key in sizes and dim.kind() == "sequence"]
+        return [{**sizes, **dict.fromkeys(free, rows)} for rows in long] if free else []
+
+    def sized(self, plan: InputPlan, sizes: Mapping[str, int], dims: Mapping[str, int]) -> Iterator[dict[str, int]]:
+        """The sizes that a model decides by, and the next ones, for all free sequences, or all other free dimensions.
+
+        dims: of sizes that were chosen.
+        """
+        kinds = {key: dim.kind() for key, dim in plan.free.items() if key in sizes and key not in dims}
+        long = [key for key, kind in kinds.items() if kind == "sequence"]
+        for keys in (long, [key for key, kind in kinds.items() if kind not in ("sequence", *_LARGE_KINDS)]):
+            for size in dict.fromkeys(size + by for size in self.sizes for by in (0, 1)) if keys else ():
+                yield {**sizes, **dict.fromkeys(keys, size)}
+
+    def unmet(self, plan: InputPlan, looked_up: bool, reached: set[int]) -> list[str]:
+        """The tables of which rows may not have been looked up.
+
+        looked_up: whether all rows were that inputs point at.  reached: how long sequences were.
+        """
+        fed = {self._rows_of(want) for want in plan.wants} if looked_up else set()
+        return [name for name, rows in self.tables.items() if rows not in fed and rows not in reached]
+
+
+def beside_ties(plan: InputPlan, feeds: Feeds, seed: int) -> dict[str, np.ndarray]:
+    """The same inputs, but each float a little off, another part of itself each: nothing decides by its last bit."""
+    random, made = np.random.default_rng(seed), dict(feeds)
+    for want in plan.wants:
+        if want.edged:
+            array = feeds[want.name].astype(np.float64)
+            off = random.uniform(*_OFF, array.shape)
+            made[want.name] = np.where(array == 0, off, array * (1 + off)).astype(want.dtype)
+    return made
+
+
+def _met(models: Sequence[Sequence[Boundary]], *, exactly: bool) -> list[float]:
+    """Numbers at which some model decides and no rounding does: what inputs are compared with first.
+
+    Behind arithmetic a number is met where both models decide at it, to the bit, and whatever decides near it does so:
+    0.1 * x > 0.3 and x > 3 may part beside it, and nobody means that they should not.  Nor is one met that a model does
+    not decide at which decides behind what is not followed: sigmoid(x) > 0.25 stands for x > -1.0986123.
+    """
+    apart = [sorted(some, key=lambda one: (not one.fed, not one.is_plain))[:_MOST_MET] for some in models]
+    every = [boundary for boundaries in apart for boundary in boundaries]
+    solved = [number for boundary in every for number in boundary.solved().tolist()]
+    numbers = np.array(list(dict.fromkeys(solved))[:_MOST_SOLVED], np.float64)
+    met = {one: one.meets_exactly(numbers) if exactly else one.meets(numbers) for one in every}
+    none = np.zeros(numbers.shape, bool)
+    plain = reduce(np.logical_or, (met[one].any(axis=1) for one in every if one.is_plain), none)
+    told = ~none
+    for one in every:
+        missed = (one.is_near(numbers) & ~met[one]).any(axis=1)
+        told &= ~missed | (plain & one.is_plain)
+    by_each = [reduce(np.logical_or, (met[one].any(axis=1) for one in boundaries), none) for boundaries in apart]
+    for found_by, boundaries in zip(by_each, apart, strict=True):
+        if not all(one.fed for one in boundaries):
+            plain &= found_by
+    found: list[float] = numbers[told & (plain | np.all(by_each, axis=0))].tolist()
+    return found[:_MOST_MET]
+
+
+def _tied(want: Want, array: np.ndarray, seed: int) -> np.ndarray:
+    """Few numbers for an input, every other of them where other inputs of as many elements hold the same."""
+    common, own = (np.random.default_rng([seed, *key]) for key in ((), want.name.encode()))
+    flat = common.choice(TIED, array.size)
+    flat[1::2] = own.choice(TIED, flat[1::2].size)
+    return flat.reshape(array.shape).astype(array.dtype)
+
+
+def _joined(models: Sequence[Sequence[Boundary]]) -> list[float]:
+    """What several elements are to come to for a decision: what decides, and what sums are of."""
+    started = [number for some in models for one in some for number in one.started.reshape(-1).tolist()]
+    plain = (number for number in started if math.isfinite(number) and (number / FINEST).is_integer())
+    return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MOST_HALF)]))[:_MOST_JOINED]
+
+
+def _summing(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator, turn: int) -> np.ndarray:
+    """Numbers whose sums meet what decides: rows of a few small ones, and rows of zeros but for one element."""
+    made = random.choice(JOINED, array.shape)
+    rows = made.reshape(-1, made.shape[-1] if made.ndim else 1)
+    lone = np.arange(turn % 2, len(rows), 2)
+    rows[lone] = 0.0
+    rows[lone, random.integers(0, rows.shape[1], len(lone))] = random.choice(numbers, len(lone))
+    return made.astype(array.dtype)
+
+
+def _bounds(want: Want, array: np.ndarray) -> tuple[int, int]:
+    """Between which numbers an input of integers takes any: indices no further than those that are there."""
+    if want.kind == "indices" and want.named is None:
+        return 0, int(array.max())
+    if want.kind == "counts" and "target" not in want.role.flags:
+        return 0, _MOST_COUNTED
+    if (want.free and want.kind in ("plain", "compared")) or want.measured:
+        limits = np.iinfo(want.dtype)
+        return int(limits.min) if want.signed else int(want.measured), int(limits.max)
+    return 1, 0
+
+
+def _enlarged(plan: InputPlan, want: Want, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes at which an input holds `INDICES` indices, if one of its dimensions is free: rather more batches."""
+    free = [key for key in want.dims if isinstance(key, str) and key in sizes]
+    if not free:
+        return dict(sizes)
+    key = next((key for key in free if key in plan.free and plan.free[key].kind() == "batch"), free[0])
+    beside = math.prod(want.shape(sizes)) // max(sizes[key], 1)
+    return {**sizes, key: max(-(-INDICES // max(beside, 1)), sizes[key])}
+
+
+def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
+    """Stored tables of floats that something is looked up in, with their rows, that the other model has not."""
+    ours, theirs = Contents(original), Contents(other)
+    stored: dict[Hashable, list[TensorProto]] = {}
+    for tensor in other.skeleton.graph.initializer:
+        stored.setdefault((tensor.data_type, *tensor.dims), []).append(tensor)
+    try:
+        for tensor, axis in _looked_up_in(original):
+            rows = tensor.dims[axis] if -len(tensor.dims) <= axis < len(tensor.dims) else 0
+            if tensor.data_type in FLOATS and rows > _FEW:
+                alike = stored.get((tensor.data_type, *tensor.dims), ())
+                if not any(ours.same(tensor, one, theirs) for one in alike):
+                    yield tensor.name, rows
+    finally:
+        ours.close()
+        theirs.close()
+
+
+def _looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:
+    """Initializers of the main graph that nodes anywhere look up in, each once, and along which axis."""
+    stored = {tensor.name: tensor for tensor in model.skeleton.graph.initializer}
+    for holder in holders(model.skeleton):
+        for node in holder.node:
+            for lookup in likened_node(node).lookups:
+                name = node.input[lookup.table] if lookup.table < len(node.input) else ""
+                tensor = stored.pop(name, None)
+                if tensor is not None:
+                    given = (item.i for item in node.attribute if item.name == lookup.axis)
+                    yield tensor, next(given, lookup.usual)

@@ -1,0 +1,106 @@
+"""Inputs at the edges: rows of zeros, and such on which two models may differ and yet be equal to most people.
+
+NaN and infinity, rows of which a mask hides all, indices that count from the end: a fused operator may answer those
+otherwise than the nodes that it stands for, and a model that is fed with none of them is none the worse for it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.runtime.inputs.fractional_values import OF_NAN
+from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.runtime.inputs.input_spec import Values
+
+BEYOND_ORIGINAL = "inputs for which the original gives NaN or infinity"
+"""What it is called where the original alone leaves the finite numbers."""
+LESSER = "rows of zeros and small rows"
+"""What is no matter of that: inputs that any model may be fed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApartKind:
+    """One kind of such inputs: what to call them, the values to make, and what to add to the seed for each set.
+
+    The seeds go round with what `Values` has in turns.  alike: only where both models take an input for the same: what
+    is a number to one may be how long a loop of the other runs.
+    """
+
+    words: str
+    values: Values
+    turns: tuple[int, ...]
+    alike: bool = False
+
+
+_ROUND = 60  # a multiple of all turns
+_BESIDE = 2  # inputs that hold NaN or infinity beside usual ones, at most
+_OF_ROWS = (2, 3)  # axes of inputs whose rows are vectors, and no part of pictures
+_LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # times the numbers of a row, in turn
+# The first set of each kind shows most, and is all that is made for a model that computes much.
+_KINDS = (
+    ApartKind("inputs that hold NaN or infinity", Values.NON_FINITE, (1, 0, 2)),
+    ApartKind("inputs that hold NaN or infinity", Values.FRACTIONS, (OF_NAN,)),
+    ApartKind("masks that hide whole rows", Values.HIDDEN_ROWS, (0, 1)),
+    ApartKind("indices that count from the end", Values.BACKWARDS, (0,)),
+    ApartKind("counts and places that count from the end", Values.COUNTS, (2, 4), alike=True),
+    ApartKind("integers that half of their bits do not hold", Values.FAR, (0,), alike=True),
+)
+
+
+def wants_both(plan: InputPlan) -> bool:
+    """Whether the plan of the other model has to be known, too, to make these inputs."""
+    return any(kind.alike and plan.answers_to(kind.values) for kind in _KINDS)
+
+
+def apart_sets(
+    plan: InputPlan, other: InputPlan | None, sizes: Mapping[str, int], seed: int, *, few: bool
+) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Sets of inputs of each kind that the model answers to, and what to call them.
+
+    other: what inputs the other model wants, as far as that is known.  few: one set for each of the first kinds
+    alone, as where a run takes long.
+    """
+    for kind in _KINDS[:3] if few else _KINDS:
+        if plan.answers_to(kind.values) and not (kind.alike and not _answer_alike(plan, other, kind.values)):
+            for turn in kind.turns[:1] if few else kind.turns:
+                yield kind.words, plan.make(seed * _ROUND + turn, sizes, kind.values)
+    for made in () if few else _beside_usual(plan, sizes, seed):
+        yield _KINDS[0].words, made
+
+
+def _beside_usual(plan: InputPlan, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
+    """Sets in which one input holds NaN or infinity and the others are usual, for the first inputs in turn.
+
+    Where all hold them at the same places, an answer that is taken from the wrong one is the same.
+    """
+    names = [want.name for want in plan.wants if want.answers_to(Values.NON_FINITE)]
+    for name in names[:_BESIDE] if len(names) > 1 else ():
+        for turn in (1, 2):
+            usual, ends = (plan.make(seed * _ROUND + turn, sizes, kind) for kind in (Values.USUAL, Values.NON_FINITE))
+            yield {**usual, name: ends[name]}
+
+
+def _answer_alike(plan: InputPlan, other: InputPlan | None, values: Values) -> bool:
+    """Whether all inputs that values of a kind differ for are such in the other model."""
+    answering, theirs = ({want.name for want in some.wants if want.answers_to(values)} if some else set[str]()
+                         for some in (plan, other))
+    return answering <= theirs
+
+
+def with_lesser_rows(plan: InputPlan, feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray] | None:
+    """The same inputs, but of the rows of floats along the last axis some are zeros, some tiny; None for no such rows.
+
+    A row of padding is zeros, and what a norm adds to squares, lest it divide by zero, is not seen beside usual rows.
+    """
+    made = dict(feeds)
+    for want in plan.wants:
+        array = feeds[want.name]
+        if want.edged and want.named is None and array.ndim in _OF_ROWS and array.size:
+            rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
+            least = float(ml_dtypes.finfo(want.dtype).tiny)
+            turn = (np.arange(len(rows)) + seed) % len(_LESSER)
+            factors = np.array(_LESSER) if least < min(filter(None, _LESSER)) ** 2 else np.array(_LESSER_HALF)
+            made[want.name] = (rows * factors[turn][:, None]).reshape(array.shape).astype(want.dtype)
+    return made if any(made[name] is not feeds[name] for name in made) else None

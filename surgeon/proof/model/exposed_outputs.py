@@ -1,0 +1,165 @@
+"""A model whose inner tensors are outputs too: how they are made visible, and how many are fetched in one run."""
+
+import itertools
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+from onnx import GraphProto, ModelProto, ValueInfoProto
+
+from surgeon.errors import ModelFileError
+from surgeon.file.io.atomic_file import AtomicFile
+from surgeon.file.io.file_copy import copy_span, open_read, write_all
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
+from surgeon.file.protobuf.byte_edits import Piece
+from surgeon.ops.traversal import free_names
+from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.sessions.ort_session import SessionError
+
+_GRAPH = ((7, 0),)
+_NODE, _INITIALIZER, _OUTPUT = 1, 5, 12  # fields of GraphProto
+# Each run computes the whole model, whatever is fetched: few runs, but not more alive at once than memory takes.
+_AT_FIRST = 32  # tensors fetched in the first run, which shows how large they are
+_MOST_BYTES = 1 << 27  # about so much in each run behind it
+_GROWTH = 64  # one run fetches at most so many times the tensors of the one before
+_numbers = itertools.count()  # so that two exposed copies of one file do not meet
+
+
+def made_in(skeleton: ModelProto) -> list[str]:
+    """Return the tensors that the nodes of the main graph make, in the order of the file, which is topological."""
+    return list(dict.fromkeys(name for node in skeleton.graph.node for name in node.output if name))
+
+
+@contextmanager
+def exposing(model: Path | ModelProto, names: Sequence[str], *, alone: bool = False) -> Iterator[Path | ModelProto]:
+    """Give the model with these tensors of its main graph as outputs, behind those that it has.
+
+    alone: as its only outputs, without the nodes and initializers that they do not need.
+
+    Of a file a copy is made, the weights by the kernel and shared where the file system can: beside the model, so that
+    external data are found, or in the folder for temporary files where there are none and that place is read-only.
+    It goes when the block is left; what a killed run leaves behind goes with a later one.  The outputs bear no types:
+    ONNX Runtime infers them.  Raises ModelFileError when the model cannot be read or the copy not be written.
+    """
+    if isinstance(model, ModelProto) and not alone:
+        known = {value.name for value in model.graph.output}
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        copy.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in known)
+        yield copy
+        return
+    with Model.open(model) as opened:
+        patch = _patch(opened, names, alone)
+        if isinstance(model, ModelProto):
+            yield patch.to_proto()
+            return
+        with _copy(model, patch.pieces(), movable=not opened.external_tensors) as path:
+            yield path
+
+
+def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
+    """Return the edits that add the outputs, and take out what they do not need."""
+    patch, graph = Patch(model), model.skeleton.graph
+    known = set() if alone else {value.name for value in graph.output}
+    bodies = [ValueInfoProto(name=name).SerializeToString() for name in names if name not in known]
+    patch.insert(_GRAPH, _OUTPUT, model.count(_GRAPH, _OUTPUT), bodies)
+    if alone:
+        nodes, used = needed(graph, names)
+        used |= {value.name for value in graph.input}  # one that lost its stored value would have to be given
+        patch.delete_all(_GRAPH, _OUTPUT, range(len(graph.output)))
+        patch.delete_all(_GRAPH, _NODE, [place for place in range(len(graph.node)) if place not in nodes])
+        unused = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in used]
+        patch.delete_all(_GRAPH, _INITIALIZER, unused)
+    return patch
+
+
+def needed(graph: GraphProto, names: Iterable[str], given: Collection[str] = ()) -> tuple[set[int], set[str]]:
+    """Return the places of the nodes that the tensors are computed by, and all names that these use.
+
+    given: tensors whose values are at hand, so that nothing is looked for behind them.
+    """
+    makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
+    nodes: set[int] = set()
+    used: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name in used:
+            continue
+        used.add(name)
+        place = None if name in given else makers.get(name)
+        if place is not None and place not in nodes:
+            nodes.add(place)
+            pending.extend(free_names(graph.node[place]))
+    return nodes, used
+
+
+@contextmanager
+def _copy(model: Path, pieces: Sequence[Piece], *, movable: bool) -> Iterator[Path]:
+    """Write the pieces of a model to a temporary file and give its path."""
+    name = f"{model.name}.outputs{next(_numbers)}"
+    with ExitStack() as stack:
+        for is_beside in (True, False) if movable else (True,):
+            try:
+                with ExitStack() as attempt:
+                    folder = model.parent if is_beside else Path(attempt.enter_context(tempfile.TemporaryDirectory()))
+                    file = attempt.enter_context(AtomicFile(folder / name))
+                    _write(pieces, model, file.handle)
+                    stack.push(attempt.pop_all())
+                break
+            except OSError as error:
+                why = error.strerror or str(error)
+        else:
+            raise ModelFileError(
+                f"A copy of {model} with more outputs cannot be written beside it ({why}): make room for it there."
+            )
+        yield file.temporary
+
+
+def _write(pieces: Sequence[Piece], source: Path, target: int) -> None:
+    handle = open_read(source)
+    try:
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                write_all(target, piece)
+            elif isinstance(piece, tuple):
+                copy_span(handle, piece[0], piece[1] - piece[0], target)
+    finally:
+        os.close(handle)
+
+
+def fetch(
+    session: Whole, feeds: Mapping[str, np.ndarray], names: Sequence[str]
+) -> Iterator[tuple[list[str], dict[str, np.ndarray]]]:
+    """Run the exposed model on the same inputs until all of these outputs were fetched, some at a time.
+
+    Yields the names asked for and what was found of them; a sequence comes as `name[i]`.  A tensor that ONNX Runtime
+    does not hand out is left out.  Raises SessionError when the model does not run at all.
+    """
+    own = session.outputs
+    at, count, runs = 0, _AT_FIRST, False
+    try:
+        while at < len(names):
+            batch = list(names[at : at + count])
+            session.outputs = tuple(batch)
+            try:
+                values = session.run(feeds)
+            except SessionError:
+                if not runs:
+                    session.outputs = own[:1]
+                    session.run(feeds)
+                    runs = True
+                at += len(batch) == 1  # what is refused alone is left out
+                count = max(len(batch) // 2, 1)
+                continue
+            runs = True
+            at += len(batch)
+            yield batch, values
+            each = sum(array.nbytes for array in values.values()) // len(batch)
+            count = max(min(_MOST_BYTES // max(each, 1), len(batch) * _GROWTH), 1)
+    finally:
+        session.outputs = own

@@ -1,0 +1,49 @@
+"""The written model as a whole: whether it is valid, and whether it answers as the original does."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+
+from surgeon.errors import CheckFailed
+from surgeon.file.model import Model
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import CheckResult, Outcome
+
+if TYPE_CHECKING:
+    from surgeon.proof.model.model_check import ModelCheck
+
+
+def invalidity(model: Model, written: onnx.ModelProto | Path) -> str | None:
+    """What is wrong with the structure of the written model that was not so in the original, or None."""
+    from surgeon.ir.verify_rewrite import check_structure  # not at the top: a run without a check is spared its weight
+
+    with Model.open(written) as after:
+        complaints = check_structure(model.skeleton, after.skeleton)
+    return complaints[0].rstrip(".") if complaints else None
+
+
+def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOptions) -> "ModelCheck":
+    """The check of whole models under ONNX Runtime: one original, and any number to hold against it."""
+    from surgeon.proof.model.model_check import ModelCheck
+
+    model.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
+    return ModelCheck(original, model.skeleton, options)
+
+
+def require_passed(made: str, result: CheckResult, require_proof: bool, report: object) -> None:
+    """Raise CheckFailed, with the report, for a model that differs, or that is not proved where it has to be.
+
+    made: how the model came to be, "rewritten" or "upgraded".
+    """
+    differs, doubted = f"The {made} model differs from the original", f"The {made} model is not proved"
+    require_held(result, require_proof, report, differs=differs, doubted=doubted)
+
+
+def require_held(result: CheckResult, require_proof: bool, report: object, *, differs: str, doubted: str) -> None:
+    """The same with words of one's own for both, as clauses."""
+    reason = result.reason.rstrip(".")
+    if result.outcome is Outcome.FAILED:
+        raise CheckFailed(f"{differs}: {reason}; nothing was written.", report)
+    if result.outcome is Outcome.UNPROVED and require_proof:
+        raise CheckFailed(f"{doubted}: {reason}; nothing was written.", report)

@@ -1,0 +1,43 @@
+"""Whether a model computes in half precision, or only stores in it."""
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traversal import graphs_of, nodes_of
+
+_HALVES = {"bfloat16": TensorProto.BFLOAT16, "float16": TensorProto.FLOAT16}  # the coarser one first
+
+
+def half_of(model: ModelProto) -> str:
+    """The coarsest half precision in which a node computes, or to which one rounds; empty where there is none.
+
+    What follows has its digits, also where it is cast up.  A weight or an input that is cast up before anything is
+    computed of it is exact.
+    """
+    for name, dtype in _HALVES.items():
+        if any(_rounds(node, dtype) for node in nodes_of(model)) or _computes(model.graph, dtype):
+            return name
+    return ""
+
+
+def _computes(graph: GraphProto, dtype: int) -> bool:
+    """Whether a node of the main graph computes of what is of a dtype there."""
+    half = {tensor.name for tensor in graph.initializer if tensor.data_type == dtype}
+    half |= {value.name for value in graph.input if value.type.tensor_type.elem_type == dtype}
+    for node in graph.node:
+        if any(item.t.data_type == dtype for item in node.attribute if item.HasField("t")):
+            half.update(node.output)
+        told, slots = likened_node(node), [slot for slot, name in enumerate(node.input) if name in half]
+        if any(graphs_of(node)) and half:
+            return True  # what its bodies read is not followed
+        if not slots or told.retypes or told.reads_shape:
+            continue
+        if not all(slot in told.moves for slot in slots):
+            return True
+        half.update(node.output)
+    return False
+
+
+def _rounds(node: NodeProto, dtype: int) -> bool:
+    """Whether a node casts to a dtype."""
+    return likened_node(node).retypes and any(item.name == "to" and item.i == dtype for item in node.attribute)

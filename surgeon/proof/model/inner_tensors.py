@@ -1,0 +1,124 @@
+"""Values of inner tensors from one run of a model on made inputs, for what cannot be told from the graph alone."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.errors import ModelFileError
+from surgeon.proof.model.exposed_outputs import exposing, fetch, made_in
+from surgeon.runtime.inputs.consistent_sizes import all_sets
+from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
+from surgeon.runtime.sessions.model_session import Whole, open_model
+from surgeon.runtime.sessions.ort_session import SessionError
+
+_MOST_BYTES = 1 << 28
+_MOST_SIZES = 7  # sets of sizes that are tried, before the largest
+
+
+@dataclass(frozen=True, slots=True)
+class InnerValues:
+    """What one run showed.
+
+    values      tensors by name.  One past the limit of memory is a view of a single zero: its shape and dtype are
+                right, its values are not.
+    shapes_only the names of those
+    refusal     one sentence on why tensors are missing, empty when none is
+    """
+
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    shapes_only: frozenset[str] = frozenset()
+    refusal: str = ""
+
+
+def find_inner(
+    model: Path | ModelProto,
+    skeleton: ModelProto,
+    names: Sequence[str],
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    custom_ops: Sequence[Path | str] = (),
+    limit_bytes: int = _MOST_BYTES,
+) -> InnerValues:
+    """Run what these tensors of the main graph need of the model, once, and return their values.
+
+    Only the nodes and weights that lead to the tensors are loaded, so that operators behind them need no kernel; where
+    ONNX Runtime does not load even these, the longest run of tensors in the graph's order that it does load is fetched.
+    `names` may hold inputs of the graph; names that the graph does not make are left out.  Sizes of free dimensions
+    and the inputs are those of a check: see `inputs.input_generator`.  At most `limit_bytes` of values are kept.
+
+    Raises UsageError when `dims` names a dimension that no input has; what the model does never raises.
+    """
+    wanted = set(names)
+    inner = [name for name in made_in(skeleton) if name in wanted]
+    try:
+        plan = InputPlan(skeleton)
+        last = plan.fallback_sets(dims or {})[-1:]
+        size_sets = chain(islice(all_sets(model, plan, dims or {}), _MOST_SIZES), last)
+        sets = (plan.make(seed, sizes, values) for sizes in size_sets for values in (Values.USUAL, Values.TAME))
+        try:
+            return _attempt(model, custom_ops, sets, names, inner, limit_bytes)
+        except SessionError as refused:
+            refusal = f"ONNX Runtime does not load the model: {refused.line}"
+        loading = _loading(model, inner, custom_ops)
+        found = _attempt(model, custom_ops, sets, names, loading, limit_bytes)
+        return replace(found, refusal=refusal)
+    except InputsUnknown as unknown:
+        return InnerValues(refusal=f"Inputs cannot be made: {unknown.reason}.")
+    except ModelFileError as error:
+        return InnerValues(refusal=str(error))
+
+
+def _attempt(
+    model: Path | ModelProto,
+    custom_ops: Sequence[Path | str],
+    sets: Iterable[dict[str, np.ndarray]],
+    names: Sequence[str],
+    inner: Sequence[str],
+    limit: int,
+) -> InnerValues:
+    """Run on the first of the sets of inputs that the model accepts; raises SessionError when it does not load."""
+    if not inner:
+        feeds = next(iter(sets))
+        return InnerValues({name: feeds[name] for name in names if name in feeds})
+    refusal = ""
+    with exposing(model, inner, alone=True) as exposed, open_model(exposed, custom_ops) as session:
+        for feeds in sets:
+            try:
+                return _run(session, feeds, names, inner, limit)
+            except SessionError as refused:
+                refusal = refusal or f"The model does not run on the inputs made for it: {refused.line}"
+    return InnerValues(refusal=refusal)
+
+
+def _loading(model: Path | ModelProto, names: Sequence[str], custom_ops: Sequence[Path | str]) -> list[str]:
+    """Return the tensors up to where ONNX Runtime refuses what they need; it is known to refuse all together."""
+    good, bad = 0, len(names)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            with exposing(model, names[:middle], alone=True) as exposed, open_model(exposed, custom_ops):
+                good = middle
+        except SessionError:
+            bad = middle
+    return list(names[:good])
+
+
+def _run(
+    session: Whole, feeds: Mapping[str, np.ndarray], names: Sequence[str], inner: Sequence[str], limit: int
+) -> InnerValues:
+    found = {name: feeds[name] for name in names if name in feeds}
+    shapes_only: set[str] = set()
+    for _, values in fetch(session, feeds, inner):
+        for name, array in values.items():
+            limit -= array.nbytes
+            if limit < 0:
+                limit += array.nbytes
+                shapes_only.add(name)
+                array = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+            found[name] = array
+    return InnerValues(found, frozenset(shapes_only))

@@ -1,0 +1,128 @@
+"""Whether ONNX Runtime loads a model that is about to be written, where it loads the original."""
+
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from surgeon.errors import CheckFailed
+from surgeon.file.external_data.self_reference import LEAST, pointing_at
+from surgeon.file.model import Model
+from surgeon.file.save import Written
+from surgeon.ops.traversal import expanded_count, label_of, nodes_of
+from surgeon.proof.check_options import CheckOptions
+from surgeon.target_registry import target_of
+from surgeon.text import first_of
+
+if TYPE_CHECKING:
+    from surgeon.runtime.sessions.ort_session import Lack, SessionError
+
+LARGE = 1 << 26
+"""Bytes of a file from which its large tensors are pointed to when it is loaded, and not read."""
+MOST_NODES = 100_000
+"""Nodes, once functions are inlined, of a model that is loaded: ONNX Runtime takes 1 s for 40,000, 9 s for 120,000."""
+NAMED = 2
+_NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with name ''| in node \(\))")
+
+
+class LoadAnswer(NamedTuple):
+    """What ONNX Runtime says of a result.
+
+    fault: why the result must not be written, as a clause; "" where it may.  told: that the original does not load
+    either, and why; "" where that is not so.
+    """
+
+    fault: str = ""
+    told: str = ""
+
+
+def excused_by(target: str, ep: str | None) -> frozenset["Lack"]:
+    """What ONNX Runtime may lack here for a result: foreign ops, and kernels where another provider is to run it."""
+    first = next((one.name for one in target_of(target).providers), "cpu")
+    return frozenset({"op"} if (ep or first) == "cpu" else {"op", "kernel"})
+
+
+FOREIGN_OPS: frozenset["Lack"] = frozenset({"op"})
+
+
+def loading(
+    originals: Sequence[Written], made: Written, options: CheckOptions, excused: Collection["Lack"] = FOREIGN_OPS
+) -> LoadAnswer:
+    """Load a result, and where ONNX Runtime refuses it, the originals.
+
+    A session is opened in a child process and nothing is run.  A result of more than MOST_NODES nodes is not loaded.
+    A result for which memory or time runs out counts as loaded.  excused: what may be lacking.
+    """
+    with Model.open(made) as opened:
+        if expanded_count(opened.skeleton) > MOST_NODES:
+            return LoadAnswer()
+    refused = refusal(made, options)
+    if refused is None or refused.lacks == "memory" or (refused.missing and not refused.lacks):
+        return LoadAnswer()
+    why = _told(refused.line.rstrip("."), made)
+    ways = ((original, optimised) for original in originals for optimised in (False, True))
+    if any(refusal(original, options, optimised=optimised) for original, optimised in ways):
+        told = f"ONNX Runtime loads neither the original nor the result: {why}"
+        return LoadAnswer(told="" if refused.lacks in excused and "kernel" in excused else told)
+    if refused.lacks in excused:
+        return LoadAnswer()
+    return LoadAnswer(f"ONNX Runtime loads the original but not the result, {why}")
+
+
+def require_loaded(
+    how: str,
+    originals: Sequence[Written],
+    made: Written,
+    options: CheckOptions,
+    report: object,
+    excused: Collection["Lack"] = FOREIGN_OPS,
+) -> str:
+    """Load a result; return that the original does not load either, "" where it does.
+
+    how: how the result came to be, "edited" or "upgraded".  Raises CheckFailed, with the report, as `loading` judges.
+    """
+    found = loading(originals, made, options, excused)
+    if found.fault:
+        raise CheckFailed(f"The {how} model does not load: {found.fault}; nothing was written.", report)
+    return found.told
+
+
+def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> "SessionError | None":
+    """What ONNX Runtime says against a model; None where it loads it by itself, or was cut off.
+
+    optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
+    """
+    from surgeon.runtime.sessions.isolated_session import (
+        Away,  # not at the top: a run that changes nothing is spared their weight
+    )
+    from surgeon.runtime.sessions.ort_session import Session, SessionError
+
+    given, folder = _without_weights(model)
+    away = Away(options.required(), options.run_time)
+    try:
+        with away.open(given, optimised=optimised, only_loads=True, folder=folder) as whole:
+            if whole.name == Session.name:
+                return None
+            return SessionError("It runs in pieces, with implementations in Python.", missing=True)
+    except SessionError as refused:
+        return None if refused.cut_off else refused
+
+
+def _without_weights(model: Written) -> tuple[Written, Path | None]:
+    """A large file's model in memory, large tensors of which lie in the file, and the file's folder; else the model."""
+    if not isinstance(model, Path) or model.stat().st_size < LARGE:
+        return model, None
+    with Model.open(model, threshold=LEAST) as opened:
+        made = pointing_at(opened)
+    return (model, None) if made is None else (made, model.absolute().parent)
+
+
+def _told(line: str, made: Written) -> str:
+    """ONNX Runtime's own words, and which node they mean where that has no name."""
+    found = _NAMELESS.search(line)
+    if found is None:
+        return line
+    with Model.open(made) as opened:
+        nodes = [node for node in nodes_of(opened.skeleton) if node.op_type == found["op"] and not node.name]
+        labels = [label_of(node) for node in nodes]
+    return f"{line}: {found['op']} at {first_of(labels, NAMED)}" if labels else line

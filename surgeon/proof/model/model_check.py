@@ -1,0 +1,397 @@
+"""Whole models side by side: one original, and any number that are held against it.
+
+They run under ONNX Runtime, with users' Python implementations of what it has no kernel for.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.ops.traits.trait_lookup import random_among
+from surgeon.proof.check_options import CheckOptions, options_of, require_options
+from surgeon.proof.check_result import CheckResult, Layers, Outcome
+from surgeon.proof.model.edge_case_inputs import BEYOND_ORIGINAL
+from surgeon.proof.model.half_precision import half_of
+from surgeon.proof.model.hidden_rows import HIDDEN
+from surgeon.proof.model.layer_comparison import compare_layers
+from surgeon.proof.model.original_runs import Trials
+from surgeon.proof.model.output_noise import CEILING
+from surgeon.proof.model.trial import Trial
+from surgeon.runtime.inputs.user_inputs import read_inputs
+from surgeon.runtime.numerics.array_comparison import (
+    Comparison,
+    OutputError,
+    compare,
+    dtype_name,
+    finite_beside,
+    stated,
+    telling_nothing,
+    told_empty,
+    tolerance,
+    where_finite,
+)
+from surgeon.runtime.numerics.tensor_judge import ALLOWANCE
+from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.shapes.constraints.input_dims import told_sizes, wanted_inputs
+from surgeon.text import first_of
+
+__all__ = ["CheckResult", "ModelCheck", "Outcome", "require_options"]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """One model held against the trials of the original: `add` each answer, then ask for `outcome`.
+
+    hint: of a likely cause where the original does not repeat itself, as it goes into the sentence.
+    """
+
+    trials: Trials
+    rtol: float | None
+    atol: float | None
+    hint: str = ""
+    made: list[tuple[Trial, Comparison]] = field(default_factory=list)
+    dropped: set[int] = field(default_factory=set)  # id() of the trials that tell nothing
+    apart: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)  # no failures
+    hidden: list[tuple[Trial, Comparison, Comparison, bool]] = field(default_factory=list)  # see `_note_hidden`
+    failed_on: tuple[str, ...] = ()  # of what kinds the inputs are on which they differ, the worst first
+    left_out: str = ""
+
+    def __post_init__(self) -> None:
+        self.left_out = self.trials.left_out
+
+    @property
+    def used(self) -> list[Trial]:
+        """The trials that count."""
+        return [trial for trial in self.trials.made if id(trial) not in self.dropped]
+
+    @property
+    def worst(self) -> dict[str, Comparison]:
+        """The worst comparison of each output."""
+        worst: dict[str, Comparison] = {}
+        for _, comparison in self.made:
+            name = comparison.error.name
+            if name not in worst or comparison.error.severity >= worst[name].error.severity:
+                worst[name] = comparison
+        return worst
+
+    @property
+    def telling(self) -> Trial:
+        """The trial that shows most: of the worst failure that `outcome` did not excuse, else the first one."""
+        failed = self._failed()
+        return max(failed, key=lambda pair: pair[1].error.severity)[0] if failed else self.used[0]
+
+    def hold(self, trial: Trial, session: Whole, feeds: Mapping[str, np.ndarray]) -> None:
+        """Run a model on what stands for one trial, and compare.
+
+        Raises SessionError where it does not run, unless a difference on this trial is told apart.
+        """
+        try:
+            answer = session.run(feeds)
+        except SessionError as refused:
+            if not trial.apart:
+                raise
+            error = OutputError("", "", np.inf, np.inf, 0.0, 0.0, False)
+            told = f"the original alone runs ({refused.line.rstrip('.')})"
+            self.apart.setdefault(trial.words, []).append((trial, error, told))
+        else:
+            self.add(trial, answer)
+
+    def add(self, trial: Trial, answer: Mapping[str, np.ndarray]) -> None:
+        """Compare what the model answered to one trial with what the original did."""
+        for name, array in trial.outputs.items():
+            if name in trial.unstable:
+                continue
+            if name not in answer:
+                error = OutputError(name, dtype_name(array), np.inf, np.inf, 0.0, 0.0, False)
+                self.made.append((trial, Comparison(error, "is missing")))
+                continue
+            other = where_finite(array, answer[name]) if trial.wide else answer[name]
+            found = compare(name, array, other, self.rtol, self.atol, by_parts=True)
+            if not found.error.ok and not trial.apart:
+                self._note_hidden(trial, name, array, other, found)
+            if not trial.apart:
+                self.made.append((trial, found))
+                count = finite_beside(array, answer[name]) if trial.wide else 0
+                if count:
+                    error = replace(found.error, max_abs=np.inf, ok=False)
+                    why = f"is finite where the original is not ({count} of {array.size} elements)"
+                    self.apart.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
+            elif not found.error.ok:
+                self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.why}"))
+
+    def _note_hidden(self, trial: Trial, name: str, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
+        """Note a failure that is none without rows of which a mask hides all."""
+        for shown, causal in self.trials.rows.without(trial.feeds, array, other):
+            rest = compare(name, array, shown, self.rtol, self.atol, by_parts=True)
+            if rest.error.ok:
+                self.hidden.append((trial, found, rest, causal))
+                return
+
+    def _excuse_hidden(self) -> None:
+        """Tell failures apart that are in hidden rows only."""
+        causal: dict[int, bool] = {}
+        for trial, found, rest, needs_causal in self.hidden:
+            if needs_causal and not causal.setdefault(id(trial), self.trials.rows.is_causal(trial.feeds)):
+                continue
+            place = next(place for place, (_, made) in enumerate(self.made) if made is found)
+            self.made[place] = (trial, rest)
+            told = f"output '{found.error.name}' {found.why}"
+            self.apart.setdefault(HIDDEN, []).append((trial, found.error, told))
+        self.hidden.clear()
+
+    def differing(self) -> dict[str, str]:
+        """Why the two differ on inputs of which that is told apart, by the words for these; roundings explain none."""
+        told: dict[str, str] = {}
+        for words, found in self.apart.items():
+            for trial, error, said in sorted(found, key=lambda one: -one[1].max_abs):
+                is_kind = not np.isfinite(error.max_abs)
+                moved = 0.0 if is_kind else self.trials.noise([trial])[0].get(error.name, 0.0)
+                if is_kind or error.max_abs > error.allowed + ALLOWANCE * moved:
+                    told[words] = said
+                    break
+        return told
+
+    def outcome(self) -> tuple[Outcome, str]:
+        """Return the outcome and its reason."""
+        self._excuse_hidden()
+        failure = self._on_failure() if self._failed() else None
+        if failure is not None and failure[0] is Outcome.FAILED:
+            return failure
+        outcome, reason = failure or self._on_success()
+        told = "; ".join(f"on {words}: {why}" for words, why in self.differing().items())
+        return outcome, " ".join(part for part in (reason, f"The two differ {told}." if told else "") if part)
+
+    def _failed(self) -> list[tuple[Trial, Comparison]]:
+        """All comparisons that went past their tolerance."""
+        return [(trial, comparison) for trial, comparison in self.made if not comparison.error.ok]
+
+    def _excuse(self, trial: Trial, comparison: Comparison, noise: float) -> None:
+        """Accept an error that the original's own noise explains."""
+        error = comparison.error
+        excused = Comparison(replace(error, allowed=error.allowed + noise, ok=True), "")
+        place = next(place for place, (_, made) in enumerate(self.made) if made is comparison)
+        self.made[place] = (trial, excused)
+
+    def _drop(self, trial: Trial) -> None:
+        """Forget all comparisons of one trial."""
+        self.dropped.add(id(trial))
+        self.made = [(other, comparison) for other, comparison in self.made if other is not trial]
+
+    def _on_failure(self) -> tuple[Outcome, str] | None:
+        """Failed, unless the original itself moves as far for no reason; None if the noise explains all of it."""
+        failed = self._failed()
+        trials = list({id(trial): trial for trial, _ in failed}.values())
+        by_trial = {id(trial): moved for trial, moved in zip(trials, self.trials.noise(trials), strict=True)}
+        real: list[tuple[Trial, Comparison]] = []
+        blurred = ""
+        chaotic: dict[int, Trial] = {}
+        for trial, comparison in failed:
+            error = comparison.error
+            moved = ALLOWANCE * by_trial[id(trial)].get(error.name, 0.0)
+            if not error.max_abs <= error.allowed + moved:
+                real.append((trial, comparison))
+            elif moved > CEILING * error.scale + error.allowed and trial.wide:
+                chaotic[id(trial)] = trial
+                self.left_out = f"output '{error.name}' of the original moves as far when rounding changes"
+            elif moved > CEILING * error.scale + error.allowed:
+                blurred = (
+                    f"Output '{error.name}' {comparison.why}, but the original's own answer moves as far "
+                    f"({moved / ALLOWANCE:.3g}) when rounding changes."
+                )
+            else:
+                self._excuse(trial, comparison, moved)
+        for trial in chaotic.values():
+            self._drop(trial)
+        if real:
+            real.sort(key=lambda pair: -pair[1].error.severity)
+            self.failed_on = tuple(dict.fromkeys(trial.told for trial, _ in real))
+            worst = real[0][1]
+            return Outcome.FAILED, f"Output '{worst.error.name}' {worst.why} on {self.failed_on[0]}."
+        return (Outcome.UNPROVED, blurred) if blurred else None
+
+    def _on_success(self) -> tuple[Outcome, str]:
+        """Proved, unless what was compared could not have told a difference."""
+        used = self.used
+        unstable = sorted({name for trial in used for name in trial.unstable})
+        if unstable:
+            return Outcome.UNPROVED, f"Two runs of the original differ in output '{unstable[0]}'{self.hint}."
+        if self.trials.refused:
+            return Outcome.UNPROVED, self.trials.refused
+        worst = self.worst
+        empty, all_are = telling_nothing(
+            [trial.outputs for trial in used if not (trial.apart and self.apart)],
+            lambda name, _: worst[name].error.allowed,
+            has_inputs=bool(used[0].feeds),
+        )
+        if all_are and not empty:
+            return Outcome.UNPROVED, "There is no output to compare."
+        if all_are:
+            return Outcome.UNPROVED, told_empty(empty, all_are=True)
+        if self.trials.unmet:
+            told = first_of([repr(name) for name in self.trials.unmet], 2)
+            why = "Tables differ, and not all of their rows were looked up"
+            return Outcome.UNPROVED, f"{why}: {told}; give inputs of your own (--inputs)."
+        notes = [told_empty(empty, all_are=False)] if empty else []
+        if self.left_out:
+            notes.append(f"A set of inputs of wide range is left out: {self.left_out}.")
+        return Outcome.PROVED, " ".join(notes)
+
+
+def told_oracle(first: str, second: str) -> str:
+    """What ran two models: the original, and the other, "" where that did not run."""
+    return first if second in ("", first) else f"{second}, the original under {first}"
+
+
+def tolerances(
+    original: ModelProto, options: CheckOptions, other: ModelProto | None = None
+) -> tuple[float | None, float | None]:
+    """The tolerances that options ask for; what is computed in half has its digits, also where it is cast up."""
+    asked = options.rtol, options.atol
+    halves = [half for model in (original, other) if model is not None and (half := half_of(model))]
+    return tolerance(max(halves, key=lambda half: tolerance(half)), *asked) if halves else asked
+
+
+def concluded(
+    outcome: Outcome, reason: str, verdict: Verdict, started: float, asked: tuple[float | None, float | None]
+) -> CheckResult:
+    """The result of a check that ended.  started: when it began; asked: the tolerances in place of those by dtype."""
+    used = verdict.used
+    made = [trial for trial in used if not trial.source]
+    dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
+    return CheckResult(
+        outcome=outcome,
+        reason=reason,
+        outputs=tuple(comparison.error for comparison in verdict.worst.values()),
+        seconds=time.perf_counter() - started,
+        runs=len(used),
+        tolerance=stated(dtypes, *asked),
+        oracle=verdict.trials.oracle if used else "",
+        kinds=tuple(dict.fromkeys(trial.words or trial.kind.words for trial in made)),
+        sizes=tuple(dict.fromkeys(told for trial in made if (told := told_sizes(trial.sizes)))),
+        differs_on=tuple(verdict.differing()) if outcome is not Outcome.FAILED else (),
+        failed_on=verdict.failed_on,
+    )
+
+
+class Opens(Protocol):
+    """What opens a model to run it, as `Away` does."""
+
+    def open(self, model: Path | ModelProto) -> Whole:
+        """Return what runs it.  Raises SessionError."""
+        ...
+
+
+class ModelCheck:
+    """An original to hold rewritten models against: it is run once, with the first of them.
+
+    `skeleton` is the original without its large payloads: enough to make inputs from.  The two models are never held
+    at once.  Of `options`, `rtol` and `atol` replace the tolerance of each dtype: an element may differ by
+    atol + rtol * scale, the scale being the output's largest magnitude in the original.  With `inputs` no others are
+    made.
+
+    `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
+    original's order; inputs never do, for they are given by name.  `runs_other` opens these models, where that is not
+    what opens the original.  `against` is one of them without its payloads, where that may compute in half precision
+    and the original does not: the tolerance is that of half precision then.
+
+    Raises UsageError for options that mean nothing, when `dims` names a dimension that no input has, and for
+    `inputs` that do not fit the model.
+    """
+
+    def __init__(
+        self,
+        original: Path | ModelProto,
+        skeleton: ModelProto,
+        options: CheckOptions | None = None,
+        *,
+        other: str = "the rewritten model",
+        ordered: bool = True,
+        runs_other: Opens | None = None,
+        against: ModelProto | None = None,
+    ) -> None:
+        options = options_of(options)
+        self._away = Away(options.required(), options.run_time)
+        self._runs_other = runs_other or self._away
+        self._original = original
+        self._skeleton = skeleton
+        self._rtol, self._atol = tolerances(skeleton, options, against)
+        self._layers = options.layers
+        self._other = other
+        self._ordered = ordered
+        self._oracle = ""  # of the model last held against the original
+        self._trials = Trials(
+            original,
+            skeleton,
+            seed=options.seed,
+            dims=options.dims,
+            away=self._away,
+            given=read_inputs(skeleton, options.inputs),
+        )
+
+    def check(self, rewritten: Path | ModelProto, *, layers: bool | None = None) -> CheckResult:
+        """Run the rewritten model on all trials and compare every output with the original's.
+
+        The first one has a say in what is tried: inputs at which it and the original are likeliest to part.
+
+        layers: compare inner tensors too, or not; None for what was asked for at first.
+        What a model does never raises: every way of not running is an outcome.
+        """
+        started = time.perf_counter()
+        self._trials.run(rewritten, exactly=self._runs_other is not self._away)
+        verdict = Verdict(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
+        compared: Layers | None = None
+        if self._trials.why:
+            outcome, reason = Outcome.UNPROVED, self._trials.why
+        else:
+            refusal = self._answer(rewritten, verdict)
+            outcome, reason = refusal or verdict.outcome()
+            if (self._layers if layers is None else layers) and refusal is None:
+                compared = self._compare_layers(rewritten, verdict.telling)
+        tolerances = self._rtol, self._atol
+        found = concluded(outcome, reason, verdict, started, tolerances)
+        oracle = told_oracle(self._trials.oracle, self._oracle) if found.runs else ""
+        return replace(found, layers=compared, oracle=oracle)
+
+    def _answer(self, rewritten: Path | ModelProto, verdict: Verdict) -> tuple[Outcome, str] | None:
+        """Run the rewritten model on all trials; return an outcome only if it does not get through them."""
+        where, self._oracle = "", ""
+        try:
+            with self._runs_other.open(rewritten) as session:
+                self._oracle = session.name
+                complaint = self._interface(session)
+                if complaint:
+                    return Outcome.FAILED, complaint
+                for trial in self._trials.made:
+                    where = f" on the inputs of {trial.source}" if trial.source else ""
+                    verdict.hold(trial, session, trial.feeds)
+        except SessionError as refused:
+            if refused.missing:
+                return Outcome.UNPROVED, f"Nothing here runs {self._other}: {refused.line}"
+            return Outcome.FAILED, f"The original runs{where} but {self._other} does not: {refused.line}"
+        return None
+
+    def _interface(self, session: Whole) -> str:
+        """Say how the rewritten model's inputs or outputs differ in name from the original's; empty if they do not."""
+        other = self._other[0].upper() + self._other[1:]
+        wanted, feeds = wanted_inputs(self._skeleton.graph), self._trials.made[0].feeds
+        for name in feeds:
+            if name not in session.inputs and name in wanted:
+                return f"{other} has lost the input '{name}'."
+        for name in session.inputs:
+            if name not in feeds:
+                return f"{other} wants an input '{name}' that the original has not."
+        outputs = tuple(value.name for value in self._skeleton.graph.output)
+        same = outputs == session.outputs if self._ordered else sorted(outputs) == sorted(session.outputs)
+        if not same:
+            return f"{other}'s outputs are {list(session.outputs)} where the original's are {list(outputs)}."
+        return ""
+
+    def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> Layers:
+        return compare_layers(self._original, rewritten, self._skeleton, trial, self._away, self._rtol, self._atol)

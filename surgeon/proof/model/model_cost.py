@@ -1,0 +1,76 @@
+"""What a whole model computes in one run, counted from the shapes of its tensors."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import ModelProto
+
+from surgeon.errors import GraphError
+from surgeon.file.model import Model
+from surgeon.ir.index import Index
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.proof.node_cost import Extent, Load, loads
+from surgeon.shapes.algebra.size_expressions import Size, evaluate, symbol, symbols
+from surgeon.shapes.shape_inference import Shapes
+
+_DEEPEST = 8  # functions that call functions
+
+
+class Workload:
+    """What a model computes in one run, in multiplications of products.
+
+    Bodies count as run once, tensors of unknown shape not at all.  Raises ModelFileError where it cannot be read.
+    """
+
+    def __init__(self, model: Path | ModelProto) -> None:
+        with Model.open(model) as opened:
+            try:
+                index = Index(opened)
+            except GraphError:  # ONNX Runtime refuses what makes a tensor twice: nothing is run
+                self._inputs: dict[str, Extent] = {}
+                self._loads: list[Load] = []
+                return
+            shapes, main = Shapes(Origin(index)), index.main
+            known = {name: shapes.facts(main, name).shape for name in main.inputs}
+            self._inputs = {name: shape for name, shape in known.items() if shape is not None}
+            functions = {
+                qualified(scope.proto.domain, scope.proto.name): scope
+                for scope in index.functions
+                if isinstance(scope.proto, onnx.FunctionProto)
+            }
+            own = [scope for scope in index.scopes if scope.function is None]
+            self._loads = [load for scope in own for load in _loads(shapes, scope, functions, _DEEPEST)]
+
+    def of(self, feeds: Mapping[str, np.ndarray]) -> int:
+        """What a run on these inputs computes."""
+        sizes: dict[str, int] = {}
+        for name, shape in self._inputs.items():
+            for size, number in zip(shape, feeds[name].shape if name in feeds else (), strict=False):
+                sizes.update((free, number) for free in symbols(size) if size == symbol(free))
+
+        def at(size: Size) -> int:
+            return evaluate(size, sizes)
+
+        return sum(load.at(at) for load in self._loads)
+
+
+def _loads(shapes: Shapes, scope: Scope, functions: Mapping[str, Scope], depth: int) -> Iterator[Load]:
+    """What each node of a scope computes; a call of a function what its nodes do."""
+    for node in scope.nodes:
+        called = functions.get(node.op)
+        inside = shapes.inside(node) if called is not None and depth else None
+        if inside is not None and called is not None:
+            yield from _loads(inside, called, functions, depth - 1)
+        else:
+            yield from _of_node(shapes, scope, node)
+
+
+def _of_node(shapes: Shapes, scope: Scope, node: Node) -> Iterator[Load]:
+    """What one node computes, where the shapes are known."""
+    reads, makes = (
+        [shapes.facts(scope, name).shape if name else None for name in names] for names in (node.inputs, node.outputs)
+    )
+    return loads(node.op, reads, makes)

@@ -1,0 +1,12 @@
+"""The part of a model that a proof runs, and what is known of its inputs."""
+
+__all__ = [
+    "backward_slice",
+    "data_dependence",
+    "literals",
+    "region",
+    "region_inputs",
+    "region_models",
+    "value_equivalence",
+    "zero_signs",
+]

@@ -1,0 +1,368 @@
+"""The cut: which part of the source a proof needs beside a region, and at which tensors its inputs begin.
+
+Shapes, lengths and masks must stay as consistent as the model makes them, so a cut goes back through integer tensors to
+the data they come from.  A tensor of floats is where it begins, unless another input holds the same values by another
+node: the matcher takes two equal nodes for one, and so must the proof.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from surgeon.file.tensors.decoding import encode
+from surgeon.ir.equivalence import DEPTH
+from surgeon.ir.original_model import Origin, Place
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.ops.traversal import GRAPHS, captured_names, unused
+from surgeon.proof.region.data_dependence import MOST_NODES, Following
+from surgeon.proof.region.inferred_sizes import told_size
+from surgeon.proof.region.region import Region
+from surgeon.proof.region.region_inputs import Leaf
+from surgeon.proof.region.value_equivalence import Key, Twins, regrouped_from
+from surgeon.proof.site_proof import CannotCut
+from surgeon.shapes.algebra.size_expressions import Size
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import WHOLE
+
+SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
+BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
+EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
+
+
+@dataclass(slots=True)
+class Cut:
+    """A region with all that its proof needs.
+
+    real_weights: read large weights; reads_weights: whether there were any.  bakes: whether the replacement holds large
+    constants of its own.  depth: how many more nodes to go back from each leaf that follows from integers.  constants:
+    by their names in the mini-models.  prefix: nodes of the source that both mini-models begin with, in order.
+    instead: names that the replacement reads in place of tensors taken out; again: nodes of the source that make some
+    of those.  rests: tensors taken for equal, as another site proves.  Raises CannotCut.
+    """
+
+    region: Region
+    origin: Origin
+    shapes: Shapes
+    real_weights: bool = False
+    depth: int = 0
+    leaves: dict[Key, Leaf] = field(default_factory=dict)
+    constants: dict[str, TensorProto] = field(default_factory=dict)
+    prefix: list[Node] = field(default_factory=list)
+    before: list[Node] = field(default_factory=list)
+    after: list[Node] = field(default_factory=list)
+    reads_weights: bool = False
+    bakes: bool = False
+    instead: dict[str, str] = field(default_factory=dict)
+    rests: set[Place] = field(default_factory=set)
+    again: list[Node] = field(default_factory=list)
+    _names: dict[Key, str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _own: set[str] = field(default_factory=set)
+    _inside: set[Node] = field(default_factory=set)
+    _reached: set[Node] = field(default_factory=set)
+    _alike: Twins = field(init=False)
+    _follow: Following = field(init=False)
+
+    def __post_init__(self) -> None:
+        region = self.region
+        self._follow = Following(self.origin, self.shapes, self._same)
+        self._alike = Twins(self.origin, self.key, self._follow.may_hold)
+        self._own = {name for node in region.before for name in node.outputs if name}
+        self._inside = set(region.before)
+        self._inside.update(self._between())
+        for node in (*self._inside, *region.after):
+            self._taken.update(name for name in node.outputs if name)
+        made = {self.key(node.scope, name) for node in self._inside for name in node.outputs if name}
+        for scope, name in self._read_by_region():
+            key = self.key(scope, name)
+            if key not in made:
+                self._reach(scope, name)
+        for _ in range(DEPTH):
+            alike = [*self._twins(), *self._regrouped()]
+            if not alike:
+                break
+            for leaf in alike:
+                self._go_back(leaf)
+        for _ in range(self.depth):
+            for leaf in [leaf for leaf in self.leaves.values() if self._follows(leaf)]:
+                self._go_back(leaf)
+        self.prefix = self._sorted(self._reached)
+        self.before = self._sorted(self._inside)
+        self.after = _in_order(region.after, lambda node: tuple(self.reads(node)))
+        self._settle(made)
+
+    def _settle(self, made: set[Key]) -> None:
+        """What the replacement reads or hands on, and the source computes from what is taken out: fixed, or made again.
+
+        Such a tensor is there still: what other sites put in the place of its nodes computes the same.
+        """
+        remade = {name for node in self.region.after for name in node.outputs}
+        remade.update(old for old, _ in self.region.outputs)
+        read = [(node.scope, name) for node in self.after for name in self.reads(node)]
+        for scope, name in [*read, *((self.region.scope, new) for _, new in self.region.outputs)]:
+            if name in remade or name in self.instead or self.key(scope, name) not in made:
+                continue
+            array = self.origin.index.constants.array(self.region.scope, name)
+            if array is not None:
+                self.instead[name] = self._fresh(name)
+                self.constants[self.instead[name]] = encode(array)
+            elif not self._repeat(scope, name):
+                raise CannotCut(f"{name!r}, which is read now, is computed from what is taken out")
+
+    def _repeat(self, scope: Scope, name: str) -> bool:
+        """Let the replacement have a tensor by the nodes of the source; whether they all stand in one scope."""
+        needed: set[Node] = set()
+        waiting = [name]
+        while waiting:
+            found = self.origin.producer(scope, self._same(scope, waiting.pop()))
+            if found is None or found[1] not in self._inside or found[1] in needed:
+                continue
+            needed.add(found[1])
+            waiting += self.reads(found[1])
+        if any(node.scope is not scope for node in needed):
+            return False
+        self.again += [node for node in self.before if node in needed and node not in self.again]
+        for node in needed:
+            self.instead.update((made, self._fresh(made)) for made in node.outputs if made not in ("", *self.instead))
+        self.instead[name] = self.instead[self._same(scope, name)]
+        return True
+
+    @property
+    def between(self) -> list[Node]:
+        """Nodes of the source that are none of the region's, and that read from it what it reads again."""
+        own = set(self.region.before)
+        return [node for node in self.before if node not in own]
+
+    @property
+    def grows(self) -> bool:
+        """Whether a greater depth would go back further."""
+        return any(self._follows(leaf) for leaf in self.leaves.values())
+
+    @property
+    def weights(self) -> int:
+        """The bytes of weights that inputs stand for, and that were not read."""
+        return sum(leaf.size_in_bytes for leaf in self.leaves.values() if leaf.weight)
+
+    def read_weights(self) -> None:
+        """Take in by their values the weights that inputs stand for."""
+        self.real_weights = True
+        for key, leaf in [(key, leaf) for key, leaf in self.leaves.items() if leaf.weight]:
+            array = self.origin.constants.array(self.origin.scope(leaf.scope), leaf.tensor)
+            if array is not None:
+                del self.leaves[key]
+                self.constants[leaf.name] = encode(array)
+                self.reads_weights = True
+
+    def sizes(self, name: str) -> Sequence[Size]:
+        """The shape of a tensor that the region hands on, as the source states it; none where the rank is unknown."""
+        return self.shapes.facts(self.origin.scope(self.region.scope), name).shape or ()
+
+    def key(self, scope: Scope, name: str) -> Key:
+        """The identity of a tensor as a scope of the source sees it; of a new one, the scope of the region."""
+        name = self._same(scope, name)
+        home = self.origin.scope(scope).home(name)
+        return (id(home if home is not None else self.origin.scope(self.region.scope)), name)
+
+    def _same(self, scope: Scope, name: str) -> str:
+        """What is read in the place of a tensor, as another site proves; what the region makes stays what it is."""
+        return name if name in self._own else self.origin.same(scope, name, self.rests)
+
+    def name(self, scope: Scope, name: str) -> str:
+        """What a tensor of the source is called in the mini-models; nodes of the region keep their tensors' names."""
+        return self._names.get(self.key(scope, name), self._same(scope, name))
+
+    def _read_by_region(self) -> Iterator[tuple[Scope, str]]:
+        """All tensors that the region's nodes read, and those that outputs were handed on to."""
+        region = self.region
+        for node in sorted(self._inside, key=lambda item: item.origin):
+            yield from ((node.scope, name) for name in self.reads(node))
+        made = {name for node in region.after for name in node.outputs}
+        for node in region.after:
+            yield from ((node.scope, name) for name in self.reads(node) if name not in made)
+        yield from ((region.scope, new) for _, new in region.outputs if new not in made)
+
+    def _between(self) -> list[Node]:
+        """Nodes of the source that the region's nodes read from and that read from those: sizes of inner tensors."""
+        found: list[Node] = []
+        known: dict[Node, bool] = dict.fromkeys(self.region.before, True)
+
+        def rests_on_region(scope: Scope, name: str, depth: int) -> bool:
+            maker = self.origin.producer(scope, self._same(scope, name))
+            if maker is None:
+                return False
+            home, node = maker
+            if node not in known:
+                known[node] = False  # also while it is looked at: a circle leads nowhere
+                if depth and self._is_copied(home, node, name):
+                    behind = [rests_on_region(home, read, depth - 1) for read in self.reads(node)]
+                    known[node] = any(behind)  # all are looked at, for each may be between
+                    found.extend([node] if known[node] else [])
+            return known[node]
+
+        for node in self.region.before:
+            for name in self.reads(node):
+                rests_on_region(node.scope, name, MOST_NODES)
+        return found
+
+    def _is_copied(self, home: Scope, node: Node, name: str) -> bool:
+        """Whether a cut goes through a node: as `_leads_back`, and further back through what follows from integers."""
+        is_near = self.shapes.facts(home, name).dtype in WHOLE or node.op in TRANSPARENT
+        further = WHOLE if self.depth else frozenset()
+        return self._follow.may_hold(node) and (is_near or self._follow.is_of(home, name, further))
+
+    def reads(self, node: Node) -> Iterator[str]:
+        """The tensors that a node reads, its bodies included."""
+        yield from (name for name in self.origin.inputs(node) if name)
+        yield from self.captured(node)
+
+    def captured(self, node: Node) -> Iterator[str]:
+        """The tensors that a node's bodies read from around them."""
+        if not node.original and any(item.type in GRAPHS for item in node.proto.attribute):
+            yield from captured_names(node.proto)
+        for own in self.origin.bodies(node):
+            for inner in own.nodes:
+                yield from (name for name in self.reads(inner) if not own.defines(name))
+            outputs = [value.name for value in own.proto.output if isinstance(value, onnx.ValueInfoProto)]
+            yield from (name for name in outputs if name and not own.defines(name))
+
+    def _reach(self, scope: Scope, name: str) -> None:
+        """Find what a tensor is to the proof: known already, a constant, made by a node to include, or a leaf."""
+        waiting = [(scope, name)]
+        while waiting:
+            scope, name = waiting.pop()
+            name = self._same(scope, name)
+            key = self.key(scope, name)
+            if key in self._names:
+                continue
+            self._names[key] = self._fresh(name)
+            if self._take_constant(scope, name, key):
+                continue
+            leaf = self._leaf(scope, name, key)
+            if leaf.value is None and self._leads_back(leaf):
+                waiting += self._include(leaf)
+            else:
+                self.leaves[key] = leaf
+
+    def _leaf(self, scope: Scope, name: str, key: Key) -> Leaf:
+        home = self.origin.scope(scope)
+        facts = self.shapes.facts(home, name)
+        value = self.shapes.value(home, name) if facts.dtype in WHOLE else None
+        if value is None and facts.dtype in WHOLE:
+            value = told_size(self.shapes, home, name)
+        return Leaf(self._names[key], scope, name, facts.dtype, facts.shape, value)
+
+    def _go_back(self, leaf: Leaf) -> None:
+        """Let the node that makes a leaf be part of the mini-models, if that can be."""
+        if self._may_go_back(leaf):
+            self.leaves.pop(self.key(leaf.scope, leaf.tensor), None)
+            for scope, name in self._include(leaf):
+                self._reach(scope, name)
+
+    def _include(self, leaf: Leaf) -> list[tuple[Scope, str]]:
+        found = self.origin.producer(leaf.scope, leaf.tensor)
+        if found is None:
+            raise CannotCut(f"nothing makes {leaf.tensor!r}")
+        home, node = found
+        if node in self._inside:
+            raise CannotCut(f"{leaf.tensor!r}, which it reads, comes from the rewritten nodes themselves")
+        self._reached.add(node)
+        for name in node.outputs:
+            if name:
+                self._names.setdefault((id(home), name), self._fresh(name))
+                self.leaves.pop((id(home), name), None)
+        return [(home, name) for name in self.reads(node)]
+
+    def _leads_back(self, leaf: Leaf) -> bool:
+        """Whether a tensor is not where a cut begins: integers, copies, and what is computed from constants alone."""
+        found = self.origin.producer(leaf.scope, leaf.tensor)
+        if found is None or not self._may_go_back(leaf):
+            return False
+        return leaf.dtype in WHOLE or found[1].op in TRANSPARENT or self._follow.is_of(leaf.scope, leaf.tensor)
+
+    def _follows(self, leaf: Leaf) -> bool:
+        """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length."""
+        # Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
+        return self._may_go_back(leaf) and self._follow.is_of(leaf.scope, leaf.tensor, WHOLE)
+
+    def _may_go_back(self, leaf: Leaf) -> bool:
+        found = self.origin.producer(leaf.scope, leaf.tensor)
+        return found is not None and len(self._reached) < MOST_NODES and self._follow.may_hold(found[1])
+
+    def _twins(self) -> Iterator[Leaf]:
+        """Leaves that hold the same values as another, made by another node."""
+        alike: dict[str, list[Leaf]] = {}
+        for leaf in self.leaves.values():
+            found = self.origin.producer(leaf.scope, leaf.tensor)
+            if found is not None and self._may_go_back(leaf):
+                alike.setdefault(found[1].op, []).append(leaf)
+        for leaves in alike.values():
+            for place, leaf in enumerate(leaves):
+                others = (other for at, other in enumerate(leaves) if at != place)
+                if any(self._alike.are_equal((leaf.scope, leaf.tensor), (x.scope, x.tensor)) for x in others):
+                    yield leaf
+
+    def _regrouped(self) -> list[Leaf]:
+        """Leaves that hold the elements of another behind reshapes, through which rules look."""
+        leaves = self.leaves.items()
+        behind = {key: self.key(*regrouped_from(self.origin, leaf.scope, leaf.tensor)) for key, leaf in leaves}
+        shared = Counter(behind.values())
+        return [leaf for key, leaf in leaves if behind[key] != key and shared[behind[key]] > 1]
+
+    def _take_constant(self, scope: Scope, name: str, key: Key) -> bool:
+        """Take in a constant by its value; a large weight becomes a leaf."""
+        origin, home = self.origin, self.origin.scope(scope)
+        if home.home(name) is None:
+            tensor = scope.initializers.get(name)  # made for the replacement
+            if tensor is None:
+                raise CannotCut(f"{name!r}, which it reads, is no tensor of the source")
+            self.constants[self._names[key]] = tensor
+            self.bakes = self.bakes or math.prod(tensor.dims) > SMALL
+            return True
+        if not origin.constants.is_constant(home, name):
+            return False
+        shape = origin.constants.shape(home, name)
+        facts = self.shapes.facts(home, name)
+        size = int(np.prod(shape)) if shape is not None else 0
+        if shape is not None and size > SMALL and facts.dtype not in EXACT and not self.real_weights:
+            self.leaves[key] = Leaf(self._names[key], scope, name, facts.dtype, shape, weight=True)
+            return True
+        array = origin.constants.array(home, name)
+        if array is None:
+            return False
+        self.reads_weights = self.reads_weights or size > SMALL
+        self.constants[self._names[key]] = encode(array)
+        return True
+
+    def _fresh(self, stem: str) -> str:
+        name = unused(stem, self._taken)
+        self._taken.add(name)
+        return name
+
+    def _sorted(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes of the source, each behind those whose tensors it reads."""
+        listed = sorted(nodes, key=lambda node: (len(node.scope.address), node.slot))
+        return _in_order(listed, lambda node: tuple(self.reads(node)))
+
+
+def _in_order(nodes: Sequence[Node], reads: Callable[[Node], tuple[str, ...]]) -> list[Node]:
+    """Sort nodes topologically, depth first, keeping their order where it is free."""
+    makers = {name: node for node in nodes for name in node.outputs if name}
+    done: dict[Node, None] = {}
+    for start in nodes:
+        stack: list[tuple[Node, bool]] = [(start, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready:
+                done[node] = None
+                continue
+            stack.append((node, True))
+            stack += [(makers[name], False) for name in reads(node) if name in makers and makers[name] not in done]
+    return list(done)

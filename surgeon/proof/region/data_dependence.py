@@ -1,0 +1,60 @@
+"""What tensors of the source are computed from: constants and sizes alone, integers alone, or data."""
+
+from collections.abc import Callable
+
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas import schema
+from surgeon.ops.traits.trait_lookup import LOOKUPS, RANDOM, TRANSPARENT
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import WHOLE
+
+MOST_NODES = 96  # that are followed back from one tensor
+
+
+class Following:
+    """What tells what a tensor is computed from.
+
+    same: what is read in the place of a tensor, as another site proves.
+    """
+
+    def __init__(self, origin: Origin, shapes: Shapes, same: Callable[[Scope, str], str]) -> None:
+        self._origin, self._shapes, self._same = origin, shapes, same
+
+    def is_of(self, scope: Scope, name: str, dtypes: frozenset[int] = frozenset()) -> bool:
+        """Whether a tensor is computed from constants and tensors of these dtypes alone."""
+        waiting, seen = [(scope, name)], dict[tuple[int, str], None]()
+        known = self._origin.of_data  # whichever region asks: tensors that are equal follow from the same
+        while waiting:
+            scope, name = waiting.pop()
+            name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
+            home = self._origin.scope(scope).home(name)
+            key = (id(home), name)
+            is_far = (self._shapes, dtypes, key) in known
+            if not is_far and (key in seen or self._is_fixed(scope, name)):
+                continue
+            seen[key] = None
+            if dtypes and self._shapes.facts(self._origin.scope(scope), name).dtype in dtypes:
+                continue
+            found = self._origin.producer(scope, name)
+            is_far = is_far or len(seen) > MOST_NODES
+            if is_far or found is None or not self.may_hold(found[1]) or (dtypes and found[1].op in LOOKUPS):
+                known.add((self._shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
+                return False
+            # What is read first is looked at first: that is data, where any of it is.
+            waiting += [(found[0], read) for read in reversed(self._origin.inputs(found[1])) if read]
+        return True
+
+    def _is_fixed(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is a constant, or sizes that no free dimension changes."""
+        home = self._origin.scope(scope)
+        if self._origin.constants.is_constant(home, name):
+            return True
+        value = self._shapes.value(home, name) if self._shapes.facts(home, name).dtype in WHOLE else None
+        return value is not None and all(isinstance(item, int) for item in value.flat)
+
+    def may_hold(self, node: Node) -> bool:
+        """Whether a node can be part of the mini-models: neither random nor one with bodies, and known."""
+        domain, op = split_op(node.op)
+        known = schema(domain, op, None)
+        return known is not None and op not in RANDOM.difference(TRANSPARENT) and not self._origin.bodies(node)

@@ -1,0 +1,34 @@
+"""What integers that are fed must be, as the stated shape of a Reshape tells: parts of a split model take some.
+
+A proof feeds them so; no rule is told, for a fed -1 makes the same shape.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import Values
+
+
+def told_size(shapes: Shapes, home: Scope, name: str) -> Values | None:
+    """The size that an input of one integer is in the target of a Reshape, joined from one for each axis; or None."""
+    if home.parent is not None or home.is_function or name not in home.inputs or shapes.facts(home, name).shape != (1,):
+        return None
+    for joined in _readers(home, name):
+        parts, target = list(joined.inputs), joined.outputs[0]
+        is_list = joined.op == "Concat" and all(shapes.facts(home, part).shape == (1,) for part in parts)
+        for reader in _readers(home, target) if is_list and parts.count(name) == 1 else ():
+            known = record(reader.op)
+            is_target = any(reader.inputs[slot : slot + 1] == (target,) for slot in known.sizes_at)
+            shape = shapes.facts(home, reader.outputs[0]).shape
+            if known.regroups and is_target and shape is not None and len(shape) == len(parts):
+                return np.array([shape[parts.index(name)]], dtype=object)
+    return None
+
+
+def _readers(home: Scope, name: str) -> Iterator[Node]:
+    """The nodes of a graph that read a tensor: a graph as the file has it keeps no account of them."""
+    return (node for node in home.nodes if name in node.inputs)

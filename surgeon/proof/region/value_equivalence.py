@@ -1,0 +1,83 @@
+"""Tensors that two nodes make alike from the same: as the matcher takes them for one, and as a proof may."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from surgeon.ir.constants import Value
+from surgeon.ir.equivalence import DEPTH, are_equal, repeats
+from surgeon.ir.original_model import Origin, Place
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import REGROUPING, TRANSPARENT
+
+Key = tuple[int, str]  # a tensor of the source: the scope that makes it, by id, and its name
+Tensor = tuple[Scope, str]
+
+
+def regrouped_from(origin: Origin, scope: Scope, name: str) -> Tensor:
+    """The tensor whose elements one has in their order, behind reshapes; itself where no reshape makes it."""
+    for _ in range(DEPTH):
+        found = origin.producer(scope, name)
+        if found is None or found[1].op not in REGROUPING:
+            break
+        scope, name = found[0], origin.inputs(found[1])[0]
+    return scope, name
+
+
+class Twins:
+    """What tells whether tensors of the source hold the same values.
+
+    key: the identity of a tensor as a scope sees it.  may_hold: whether a node can be part of a proof.
+    """
+
+    def __init__(self, origin: Origin, key: Callable[[Scope, str], Key], may_hold: Callable[[Node], bool]) -> None:
+        self._origin, self._key, self.repeats = origin, key, may_hold
+
+    def are_equal(self, one: Tensor, other: Tensor) -> bool:
+        """Whether two tensors hold the same values, as the matcher sees it: made alike from the same."""
+        return are_equal(self, one, other)
+
+    def behind(self, tensor: Tensor) -> Tensor:
+        """The tensor behind copies of it, and casts whatever they do: the two are cut together."""
+        scope, name = tensor
+        found = self._origin.producer(scope, name) if name else None
+        while found is not None and found[1].op in TRANSPARENT and name == found[1].outputs[0]:
+            scope, name = found[0], self._origin.inputs(found[1])[0]
+            found = self._origin.producer(scope, name)
+        return scope, name
+
+    def key(self, tensor: Tensor) -> Key | str:
+        """What the source has one of; an input that is left out is the same everywhere."""
+        return self._key(*tensor) if tensor[1] else ""
+
+    def maker(self, tensor: Tensor) -> tuple[Node, Sequence[Tensor], int] | None:
+        """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
+        found = self._origin.producer(*tensor)
+        if found is None:
+            return None
+        home, node = found
+        return node, [(home, name) for name in self._origin.inputs(node)], node.outputs.index(tensor[1])
+
+    def constant(self, tensor: Tensor) -> Value | None:
+        """What a tensor of the source holds, where that is fixed."""
+        scope, name = tensor
+        return self._origin.constants.get(self._origin.scope(scope), name)
+
+
+class EqualNodes(Twins):
+    """What tells whether nodes of the source say the same of the same tensors, and so compute the same to the last bit.
+
+    own: what the region makes that is to be proved; of no other tensor it is asked whether it equals another.
+    rests: tensors that were taken for equal to others, as other sites prove.
+    """
+
+    def __init__(self, origin: Origin, own: Collection[str]) -> None:
+        super().__init__(origin, self._identity, lambda node: repeats(node.op, origin.index.local))
+        self._own, self.rests = own, set[Place]()
+
+    def behind(self, tensor: Tensor) -> Tensor:
+        """What is read in the place of a tensor, as another site proves."""
+        scope, name = tensor
+        return tensor if name in self._own else (scope, self._origin.same(scope, name, self.rests))
+
+    def _identity(self, scope: Scope, name: str) -> Key:
+        home = self._origin.scope(scope).home(name)
+        return id(self._origin.scope(scope) if home is None else home), name

@@ -1,0 +1,3 @@
+"""The proof of one site, in this process or in a child."""
+
+__all__ = ["site_prover", "worker_proofs"]

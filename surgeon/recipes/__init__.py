@@ -1,1 +1,0 @@
-"""Recipes: edits and rules in order, in a file that replays on the next export of a model and says what differs."""

@@ -1,0 +1,75 @@
+"""What a rule may be made of: held against the arguments of `surgeon.rule` when its file is read."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from surgeon.errors import RuleError
+from surgeon.ops.schemas.attribute_values import dtype_name, dtype_number
+from surgeon.rules.matching.pattern import Search
+
+Function = Callable[..., Any]
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def named_dtypes(dtypes: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of dtypes, each once, as the rest of surgeon spells them.  Raises RuleError for one that is none."""
+    given = (dtypes,) if isinstance(dtypes, str) else dtypes
+    names = (name for item in given for name in (FLOATS if item == "floats" else (dtype_name(dtype_number(item)),)))
+    return tuple(dict.fromkeys(names))
+
+
+def require_functions(who: str, patterns: Sequence[Function], conditions: Sequence[Function]) -> None:
+    """Raise RuleError for patterns or conditions that are no list of functions."""
+    for given, what, does in ((patterns, "patterns", "write them"), (conditions, "conditions", "call require")):
+        if not isinstance(given, Sequence) or not all(map(_is_function, given)):
+            raise RuleError(f"{who} has {what}={given!r}; list functions that {does}: {what}=[...].")
+
+
+def _is_function(given: object) -> bool:
+    """Whether it is one that has a name to be called by: no object that can be called, and no partial."""
+    return callable(given) and hasattr(given, "__name__") and not isinstance(given, type)
+
+
+def require_words(who: str, title: object, target: object, opset: object) -> None:
+    """Raise RuleError for a name, a target or an opset of another kind."""
+    if not isinstance(title, str) or not title:
+        raise RuleError(f"{who} has name={title!r}; give it one, or leave name out to call it as its function.")
+    opsets = target if isinstance(target, Mapping) else {target: opset} if isinstance(target, str) else {}
+    if not opsets or not all(isinstance(kind, str) for kind in opsets):
+        raise RuleError(
+            f'{who} has target={target!r}; name one ("ort", "onnx", "tensorrt", "any"), or several with the opset of '
+            'each: {"onnx": 17, "ort": 1}.'
+        )
+    for version in opsets.values():
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise RuleError(f"{who} is for opset {version!r}; give the version of ai.onnx as a number, such as 17.")
+
+
+def require_parts(
+    who: str, patterns: Sequence[Function], search: Search | None, approximate: float, differs: Mapping[str, str]
+) -> None:
+    """Raise RuleError for what no rule can be."""
+    if not patterns and search is None:
+        raise RuleError(f"{who} has no pattern; list at least one in patterns=[...].")
+    if patterns and search is not None:
+        raise RuleError(f"{who} has patterns and a search; make it two rules.")
+    if isinstance(approximate, bool) or not isinstance(approximate, Real) or not 0 <= approximate < 1:
+        raise RuleError(
+            f"{who} says approximate={approximate!r}; give the part of the output's largest magnitude by which it may "
+            "differ, such as 1e-3."
+        )
+    if differs:
+        _require_edges(who, differs)
+
+
+def _require_edges(who: str, kinds: Iterable[str]) -> None:
+    """Raise RuleError for kinds of inputs that there are not."""
+    from surgeon.runtime.inputs.input_spec import (
+        DECLARABLE,  # few rules differ, and a rewrite without a check makes no inputs
+    )
+
+    known = sorted(kind.name.lower() for kind in DECLARABLE)
+    for kind in kinds:
+        if kind not in known:
+            raise RuleError(f"{who} differs for inputs {kind!r}, which there are not; they are {', '.join(known)}.")

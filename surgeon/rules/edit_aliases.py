@@ -1,0 +1,64 @@
+"""Names among those of rules that stand for edits: what is put behind a detector changes what the model answers.
+
+No site of theirs could be proved equal, so they are no rules: `surgeon rewrite` does the edit first, proved as edits
+are, and runs the rules over what came of it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from surgeon.errors import UsageError
+from surgeon.printed_commands import DEFAULT, command, placed
+
+
+class Tail(NamedTuple):
+    """What such a name stands for.
+
+    kind: of tail, as `surgeon append` has it.  summary: what it does.  target: the only one it is for, "" for any.
+    """
+
+    kind: str
+    summary: str
+    target: str = ""
+
+
+TAILS: Mapping[str, Tail] = {
+    "nms": Tail("nms", "Let a detector answer with detections: ONNX's NonMaxSuppression behind its head."),
+    "efficient_nms": Tail(
+        "efficient-nms",
+        "Let a detector answer with detections: TensorRT's plugin EfficientNMS_TRT behind its head.",
+        "tensorrt",
+    ),
+    "best_boxes": Tail("best-boxes", "Let a detector answer with its best boxes, suppressing none (DETR and its kin)."),
+    "raw_boxes": Tail("boxes", "Let a detector answer with boxes by their corners and scores, without suppression."),
+}
+
+
+def without_tails(names: Any) -> tuple[list[Any], list[str]]:
+    """Rules as `resolve` takes them without the names of tails, and these.
+
+    Raises UsageError for two tails; what is neither a name nor a rule is left to `resolve`.
+    """
+    items = [names] if isinstance(names, (str, bytes)) or not isinstance(names, Iterable) else list(names)
+    rules: list[Any] = []
+    tails: list[str] = []
+    for item in items:
+        if not isinstance(item, str):
+            rules.append(item)
+            continue
+        parts = [part.strip() for part in item.split(",")]
+        tails += [part for part in parts if part in TAILS]
+        left = ",".join(part for part in parts if part not in TAILS)
+        if left or not any(part in TAILS for part in parts):
+            rules.append(left)
+    tails = list(dict.fromkeys(tails))
+    if len(tails) > 1:
+        raise UsageError(f"{' and '.join(tails)} are two tails of one detector; name one.")
+    return rules, tails
+
+
+def no_rule(name: str) -> str:
+    """The sentence for the name of a tail where only rules will do."""
+    plain = command("rewrite", "IN", "OUT", "--rules", name, *placed(TAILS[name].target or DEFAULT, None))
+    settings = command("append", "IN", "OUT", TAILS[name].kind)
+    return f"{name} changes what a model answers, so it is an edit: {plain}, or with settings: {settings}"

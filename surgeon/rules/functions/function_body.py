@@ -1,0 +1,185 @@
+"""The body of a local function, built by the helpers that replacements use, as a FunctionProto.
+
+The function's inputs have no dtype, for each call may bring another: a number beside a tensor is cast to that tensor's
+type at run time (CastLike, from opset 15 on), and so is an attribute that is used as a number.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+from onnx import AttributeProto, FunctionProto, NodeProto, helper
+
+from surgeon.errors import OpsetError, Refused, RuleError
+from surgeon.ops.builder.graph import Graph
+from surgeon.ops.builder.tensor_operators import Operators, building
+from surgeon.ops.schemas import history, knows_domain, schema
+from surgeon.ops.schemas.node_check import check_node
+from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.traversal import all_nodes, imports_of
+from surgeon.printed_commands import upgrade_to
+from surgeon.rules.functions.function_signature import Signature
+from surgeon.rules.replacing.replacement import AttributeReference, Ref, freeze
+
+CAST_LIKE = 15  # the opset of ai.onnx that brought it
+_AS_CONSTANT: dict[int, str] = {
+    AttributeProto.FLOAT: "value_float",
+    AttributeProto.INT: "value_int",
+    AttributeProto.FLOATS: "value_floats",
+    AttributeProto.INTS: "value_ints",
+    AttributeProto.TENSOR: "value",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The model that a function goes into.  versions: of its domains, "" among them."""
+
+    versions: Mapping[str, int]
+    has_defaults: bool = True
+
+    @property
+    def opset(self) -> int:
+        """The version of ai.onnx."""
+        return self.versions.get("", Graph.DEFAULT_OPSET)
+
+
+class FunctionInput(Operators, gs.Variable):
+    """An input of the function, as its body sees it."""
+
+    def __init__(self, name: str) -> None:
+        self.key = (name, 0)
+        super().__init__(name)
+
+
+class BodyGraph(Graph):
+    """The graph that the body of a function is built on."""
+
+    def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
+        """Add one node; an attribute of the function among the inputs becomes a Constant that refers to it."""
+        known = schema(domain, op, self.version(domain))
+        kinds = [
+            None if known is None else known.inputs[min(place, len(known.inputs) - 1)].type
+            for place in range(len(inputs))
+        ]
+        given = [
+            self._number(value, _siblings(inputs, kinds, place)) if isinstance(value, AttributeReference) else value
+            for place, value in enumerate(inputs)
+        ]
+        return super().emit(domain, op, given, attributes, outputs)
+
+    def _number(self, attribute: AttributeReference, siblings: Sequence[Any]) -> Any:
+        named = _AS_CONSTANT.get(attribute.kind)
+        if named is None:
+            raise RuleError(f"Attribute {attribute.name!r} of a local function holds no numbers, so it is no input.")
+        made = self.call("", "Constant", (), {named: attribute})
+        return self.call("", "CastLike", (made, siblings[0]), {}) if siblings else made
+
+
+def _siblings(inputs: Sequence[Any], kinds: Sequence[str | None], place: int) -> list[Any]:
+    """The tensors beside an input that must have its type."""
+    return [
+        other
+        for at, other in enumerate(inputs)
+        if at != place
+        and isinstance(other, gs.Tensor)
+        and not isinstance(other, gs.Constant)
+        and kinds[at] == kinds[place]
+    ]
+
+
+def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> tuple[FunctionProto, Graph]:
+    """The function at a model's opset, and the graph that its body was built on.
+
+    Raises RuleError for a body that is wrong, OpsetError for one that needs a newer opset than the model's.
+    """
+    graph = BodyGraph(
+        opset=home.opset, versions=dict(home.versions), home=(function.__module__ or "").partition(".")[0]
+    )
+    inputs = [FunctionInput(name) for name in signature.inputs]
+    attributes = {name: AttributeReference(name, kind) for name, kind in signature.kinds.items()}
+    try:
+        with building(graph):
+            returned = function(graph, *inputs, **attributes)
+        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        if not results or not all(isinstance(item, gs.Tensor) for item in results):
+            raise RuleError(f"Local function {signature.op} must return the tensor or tensors that it makes.")
+        fragment = freeze(graph, results)
+    except Refused as error:
+        raise RuleError(
+            f"Local function {signature.op} refuses to be built ({error}); let the rule ask instead."
+        ) from error
+    except OpsetError as error:
+        raise _too_new(signature, str(error).rstrip("."), error.needs) from error
+    if home.opset < CAST_LIKE and any(item.like is not None for item in fragment.constants):
+        what = f"a number in it takes the type of a tensor by CastLike, which exists from opset {CAST_LIKE}"
+        raise _too_new(signature, what, CAST_LIKE)
+    nodes, outputs = fragment.as_body({Ref("capture", (name, 0)): name for name in signature.inputs})
+    made = FunctionProto(domain=signature.domain, name=signature.name, input=signature.inputs, output=outputs)
+    made.node.extend(nodes)
+    _declare(made, signature, home)
+    made.opset_import.extend(needed_imports(nodes, home.versions))
+    require_valid(made)
+    return made, graph
+
+
+def _too_new(signature: Signature, what: str, needs: int | None) -> OpsetError:
+    """The error for a body that needs a newer opset than the model's."""
+    change = f"; raise the model's opset: {upgrade_to(needs)}" if needs else ""
+    return OpsetError(
+        f"The body of local function {signature.op} has the opset of the model, and {what}{change}.", needs
+    )
+
+
+def _declare(made: FunctionProto, signature: Signature, home: Home) -> None:
+    """The attributes: those with a default apart, where the IR can say so."""
+    for name, kind in signature.kinds.items():
+        if home.has_defaults and name in signature.defaults:
+            made.attribute_proto.append(helper.make_attribute(name, signature.defaults[name], attr_type=kind))
+        else:
+            made.attribute.append(name)
+
+
+def needed_imports(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Iterator[onnx.OperatorSetIdProto]:
+    """The domains of nodes at the versions of a model, the newest needed where it has none."""
+    every = list(all_nodes(nodes))
+    for domain in sorted({"", *(node.domain for node in every)}):
+        version = versions.get(domain)
+        if version is None:
+            found = [schema(domain, node.op_type, None) for node in every if node.domain == domain]
+            version = max((item.since_version for item in found if item is not None), default=1)
+        yield helper.make_opsetid(domain, version)
+
+
+def require_valid(function: FunctionProto) -> None:
+    """Raise OpsetError for a node that a function's own opset does not have, RuleError for one that is wrong in it."""
+    versions = imports_of(function.opset_import)
+    name = f"{function.domain}::{function.name}"
+    for node in all_nodes(function.node):
+        domain = plain_domain(node.domain)
+        version = versions.get(domain)
+        if version is None:
+            raise RuleError(f"Local function {name} has a {node.op_type} and does not import its domain {domain!r}.")
+        newest = schema(domain, node.op_type, None)
+        if newest is not None and schema(domain, node.op_type, version) is None:
+            raise OpsetError(too_old(name, domain, node.op_type, version), first_version(domain, node.op_type))
+        complaints = check_node(node, version, lambda _: None, in_function=True) if knows_domain(domain) else []
+        if complaints:
+            raise RuleError(f"Local function {name} breaks a schema: {complaints[0]}")
+
+
+def too_old(name: str, domain: str, op: str, version: int) -> str:
+    """The sentence for a body that uses an op before its time."""
+    first = first_version(domain, op)
+    return (
+        f"{op} exists from opset {first}, and the body of local function {name} is written at opset {version}; write "
+        f"the body at opset {first} or later."
+    )
+
+
+def first_version(domain: str, op: str) -> int | None:
+    """The version that brought an op, None for one that is not known."""
+    versions = history(domain, op)
+    return versions[0].since_version if versions else None

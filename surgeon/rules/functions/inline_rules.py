@@ -1,0 +1,154 @@
+"""Calls of local functions replaced by their bodies, one step for each call: rules that a search finds the places for.
+
+They run before all other rules.  A function that nobody calls any more afterwards leaves the file.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+from onnx import FunctionProto, NodeProto
+
+from surgeon.errors import GraphError, Refusal, UsageError, require
+from surgeon.ir.function_table import calls
+from surgeon.ir.index import Index
+from surgeon.ir.mutations import drop, import_domain
+from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ops.builder.graph import Graph
+from surgeon.ops.schemas.node_check import check_node
+from surgeon.ops.traversal import Key, all_nodes, called_by, expanded_sizes, imports_of, key_of
+from surgeon.rules.functions.call_expansion import different, emit_body
+from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.rules.rule import Rule, rule
+from surgeon.target_registry import ANY
+from surgeon.text import like
+
+ALL = "all"
+MOST = 1 << 16  # nodes that one call may come to beyond those that the functions hold
+
+
+def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
+    """One rule for each function to write out, named "inline domain::Name".
+
+    names: of functions of the model, or "all".  Raises UsageError for one that the model does not have, and where
+    functions call one another so often that a call comes to far more nodes than they hold.
+    """
+    there = list(dict.fromkeys(qualified(*key[:2]) for key in index.local))
+    for name in names:
+        if name != ALL and name not in there:
+            near = like(name, there)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(there) or 'none'}."
+            raise UsageError(f"The model has no local function {name!r} to inline; {hint}")
+    wanted = [name for name in there if name in names or ALL in names]
+    _require_few({key: index.local.get(key) for key in index.local if qualified(*key[:2]) in wanted})
+    return [_rule(name, frozenset(wanted), is_named=name in names) for name in wanted]
+
+
+def _require_few(functions: Mapping[Key, FunctionProto | None]) -> None:
+    """Refuse functions of which a call comes to too many nodes.  None calls itself: such models are refused before."""
+    there = {key: one for key, one in functions.items() if one}
+    most = MOST + sum(1 for one in there.values() for _ in all_nodes(one.node))
+    for key, size in expanded_sizes(there).items():
+        if size > most:
+            raise UsageError(
+                f"Inlined, a call of {qualified(*key[:2])} comes to {size:,} nodes, because its functions call one "
+                "another many times over: name fewer functions to inline."
+            )
+
+
+def drop_uncalled(index: Index) -> None:
+    """Let go of the functions of the file that are not called any more, and of those that only these called."""
+    functions = {key_of(scope.proto): scope for scope in index.functions if isinstance(scope.proto, FunctionProto)}
+    skeleton = index.model.skeleton
+    nodes = [*skeleton.graph.node, *(node for function in skeleton.functions for node in function.node)]
+    were_called = {called_by(node) for node in all_nodes(nodes)}
+    while True:
+        left = calls(index.scopes, functions)
+        gone = [key for key in functions if key in were_called and not left[key] and not functions[key].is_dropped]
+        if not gone:
+            return
+        for key in gone:
+            drop(functions[key])
+
+
+def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
+    """The rule for one function.  is_named: it was asked for by its name, so that it is an error where it cannot be."""
+
+    known: dict[Hashable, Refusal | None] = {}
+
+    def calls_of(index: Index, scope: Scope) -> Iterator[Found]:
+        """Calls of a local function."""
+        while True:  # a body may call the function's like, which is among the nodes then
+            alive = [node for node in scope.by_op.get(name, ()) if node.alive]
+            found = [node for node in alive if index.local.get(called_by(node.proto)) is not None]
+            for node in found:
+                yield Found((node,), _used(index, node), {"inputs": Several(node.inputs)})
+            if all(node.alive for node in found):
+                return
+
+    def write(g: Graph, match: Match) -> Any:
+        node, local = match.root.proto, match.index.local
+
+        def find(inner: NodeProto) -> FunctionProto | None:
+            function = local.get(called_by(inner)) if qualified(inner.domain, inner.op_type) in wanted else None
+            if function is not None:
+                key = key_of(function), tuple(sorted(match.scope.versions.items()))
+                if key not in known:
+                    known[key] = different(function, match.scope.versions) or _broken(function)
+                _require_inlinable(function, match, known[key] or _mistyped(function, inner), is_named)
+            return function
+
+        function = find(node)
+        if function is None:
+            raise GraphError(f"{name} is no local function of the model; name one that it has.")
+        inputs = [item if given else None for item, given in zip(match["inputs"], node.input, strict=True)]
+        given = {item.name: item for item in node.attribute}
+        return emit_body(
+            g, function, inputs, given, find=find, outputs=[name in match.outputs for name in node.output], settle=True
+        )
+
+    write.__doc__ = f"Write out the calls of local function {name}."
+    search = Search(calls_of, f"nothing calls {name}")
+    return rule(search=search, target=ANY, name=f"inline {name}")(write)
+
+
+def _used(index: Index, node: Node) -> tuple[str, ...]:
+    """The outputs of a call that somebody uses; all of them where nobody uses any."""
+    return tuple(compress(node.outputs, index.used(node))) or tuple(filter(None, node.outputs))
+
+
+def _mistyped(function: FunctionProto, call: NodeProto) -> Refusal | None:
+    """Which attribute of a call is of another type than the body takes it for."""
+    given = {item.name: item.type for item in call.attribute if not item.ref_attr_name}
+    taken = (item for node in all_nodes(function.node) for item in node.attribute if item.ref_attr_name in given)
+    for item in taken:
+        if item.type != given[item.ref_attr_name]:
+            return Refusal(f"a call gives its attribute {item.ref_attr_name!r} another type than its body takes")
+    return None
+
+
+def _broken(function: FunctionProto) -> Refusal | None:
+    """What breaks the schema of its op in a body; written out, it would be a rule's fault."""
+    made = {name for node in function.node for name in node.output}.union(function.input)
+    missing = [name for name in function.output if name not in made]
+    if missing:
+        return Refusal(f"its body makes no output {missing[0]!r}")
+    versions = imports_of(function.opset_import)
+    for node in all_nodes(function.node):
+        complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)
+        if complaints:
+            return Refusal(f"its body is broken ({complaints[0].rstrip('.')})")
+    return None
+
+
+def _require_inlinable(function: FunctionProto, match: Match, why: Refusal | None, is_named: bool) -> None:
+    """Refuse a body that would not mean the same; take over versions of domains that the caller does not import."""
+    if why:
+        sentence = f"local function {function.domain}::{function.name} cannot be written out: {why.reason}"
+        if is_named:
+            raise GraphError(f"{sentence[0].upper()}{sentence[1:]}.")
+        require(False, sentence)
+    for domain, version in imports_of(function.opset_import).items():
+        import_domain(match.scope, domain, version)

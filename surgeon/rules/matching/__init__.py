@@ -1,0 +1,14 @@
+"""A pattern, compiled, and the search for its matches."""
+
+__all__ = [
+    "anchors",
+    "associative",
+    "compiler",
+    "match_state",
+    "matcher",
+    "node_matchers",
+    "pattern",
+    "removability",
+    "shape_uses",
+    "value_matchers",
+]

@@ -1,0 +1,141 @@
+"""A sum or product to look for, and what it asks of nodes and constants before any choice between them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from surgeon.ir.constants import CONSTANT_OPS
+from surgeon.ir.scope import Node, split_op
+from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.rules.matching.associative.flattening import DIVISIONS, NEGATIONS, PRODUCT, SIGNS, SUM
+from surgeon.rules.matching.match_state import State, least_rtol
+from surgeon.rules.matching.pattern import Value
+
+CANCELS = 100.0
+Next = Callable[[], bool]
+Matcher = Callable[[State, str, Next], bool]
+
+
+class Folded(NamedTuple):
+    """A constant on the way, folded into the number of a chain.
+
+    number, eps, rank, is_float: what `Constants.scalar` says.  sign: -1 where it divides or is subtracted.  name: of
+    the tensor, "" for the -1 that a Neg stands for.
+    """
+
+    number: float
+    eps: float
+    rank: int
+    is_float: bool
+    sign: int
+    name: str
+
+
+FLIP = Folded(-1.0, 0.0, 0, False, 1, "")
+"""What a Neg is in a product."""
+
+
+class Term(NamedTuple):
+    """An operand of a pattern's chain.  heads: ops that can make it (None: anything, a constant too)."""
+
+    matcher: Matcher
+    sign: int
+    heads: frozenset[str] | None
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A sum or product to look for.
+
+    identity: what changes nothing, 1 in a product and 0 in a sum.  number: the constant part; capture: the name that
+    binds it instead.  is_division: it is one Div, which means the same in integers only as it stands.  laws: what
+    algebra may do to a product's operands, and opens: the ops of operands to which it may; merges: whether two operands
+    of a sum may be one product (`surgeon.rules.matching.associative.identities`).
+    """
+
+    family: frozenset[str]
+    terms: tuple[Term, ...]
+    identity: float
+    number: float
+    rtol: float | None
+    capture: str | None
+    key: int
+    is_division: bool = False
+    laws: frozenset[str] = frozenset()
+    opens: frozenset[str] = frozenset()
+    merges: bool = False
+
+
+def producer(state: State, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:
+    """The node that makes the tensor, if its op is one of these; nodes looked through are added to `passed`."""
+    node = state.producers.get(name)
+    while node is not None and node.op not in ops:
+        if node.op not in TRANSPARENT or not state.passes(node, name):
+            return None
+        passed.append(node)
+        name = node.inputs[0]
+        node = state.producers.get(name)
+    return node
+
+
+def operands_of(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    inputs = node.inputs
+    op = node.op if node.op in family else split_op(node.op)[1]
+    signs = SIGNS[op]
+    if len(signs) == 2:
+        return ((inputs[0], sign), (inputs[1], sign * signs[1]))
+    return ((inputs[0], sign if family is PRODUCT and op in NEGATIONS else -sign),)
+
+
+def may_fold(producers: Mapping[str, Node], node: Node) -> bool:
+    """A look at the inputs' ops, to spare most nodes the search for a constant."""
+    for name in node.inputs:
+        source = producers.get(name)
+        if source is not None and source.op not in CONSTANT_OPS:
+            return False
+    return True
+
+
+def agrees(chain: Chain, total: float, eps: float, constants: tuple[Folded, ...]) -> bool:
+    if chain.number == chain.identity:
+        # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself,
+        # or no more than the sign, which is exact both ways.  What algebra put beside a half is exact, too.
+        by_laws = any(not item.name and abs(item.number) != 1 for item in constants)
+        return total == chain.identity and (by_laws or all(abs(item.number) == chain.identity for item in constants))
+    allowed = chain.rtol if chain.rtol is not None else max(least_rtol(chain.number, eps), eps)
+    most = CANCELS * abs(chain.number)
+    if len(constants) > 1 and chain.family is SUM and any(abs(item.number) > most for item in constants):
+        return False  # large constants that nearly cancel take digits away from what is added between them
+    return abs(total - chain.number) <= allowed * abs(chain.number)
+
+
+def divides_as_floats(
+    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int
+) -> bool:
+    """Division is no multiplication in integers; sums and products wrap the same way in any order."""
+    if not divides and all(sign > 0 for _, sign in leaves):
+        return True
+    if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op in DIVISIONS:
+        return True
+    return any(state.is_float(name) for name, _ in leaves)
+
+
+def raises_rank(state: State, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
+    """Why a constant of shape [1] may raise the rank of the result, or an empty string."""
+    ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
+    if ranks and max(ranks) >= rank:
+        return ""
+    return "it would raise the rank of the result" if ranks else "whether it raises the rank of the result is unknown"
+
+
+def made_by(state: State, name: str, ops: frozenset[str]) -> bool:
+    node = state.producers.get(name)
+    if node is None:
+        return False
+    return node.op in ops or (node.op in TRANSPARENT and producer(state, name, ops, []) is not None)
+
+
+def ordered(terms: Iterator[Term]) -> tuple[Term, ...]:
+    """Operands that few nodes can fill first, plain variables last."""
+    return tuple(sorted(terms, key=lambda term: (term.heads is None, len(term.heads or ()))))

@@ -1,0 +1,287 @@
+"""Sums and products as chains: operands in any order and association, `Div c` as `Mul 1/c`, `Sub c` as `Add -c`.
+
+A chain of the pattern is a multiset of signed operands (a divisor or subtrahend has sign -1) and one number.  The
+model's tree of binary nodes is cut at as many leaves as the pattern has operands; constants on the way are folded.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
+from math import nan
+from typing import Literal as OneOf
+from typing import NamedTuple
+
+from surgeon.ir.constants import CONSTANT_OPS
+from surgeon.ir.scope import Node
+from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.rules.matching.associative.chain import (
+    FLIP,
+    Chain,
+    Folded,
+    Matcher,
+    Next,
+    Term,
+    agrees,
+    divides_as_floats,
+    made_by,
+    may_fold,
+    operands_of,
+    producer,
+    raises_rank,
+)
+from surgeon.rules.matching.associative.flattening import NEGATIONS, PRODUCT, SIGNS, combine
+from surgeon.rules.matching.associative.identities import Opening, by_laws, merged
+from surgeon.rules.matching.match_state import STEP_LIMIT, State, close
+
+LEGACY = 7  # from this opset on operands broadcast as in NumPy
+
+Signed = tuple[str, int]
+Leaves = tuple[Signed, ...]
+Constants = tuple[Folded, ...]
+Wrong = OneOf["number", "none", "dtype", "legacy", "rank", "held"]
+
+
+def chain_matcher(chain: Chain) -> Matcher:
+    """A matcher for a tensor that is this sum or product."""
+    single = chain.terms[0] if len(chain.terms) == 1 and chain.capture is None else None
+    key = chain.key
+
+    def match(state: State, name: str, then: Next) -> bool:
+        mark = len(state.nodes)
+        state.visited += 1
+        node = producer(state, name, chain.family, state.nodes)
+        if node is None:
+            del state.nodes[mark:]
+            return bool(chain.opens) and _by_algebra(state, chain, name, then)
+        before = state.made.get(key)
+        state.made[key] = node
+        state.nodes.append(node)
+        if single is not None and _one_operand(state, chain, single, node, then):
+            return True
+        if _cut(state, chain, operands_of(node, 1, chain.family), (), flipped(chain, node), then):
+            return True
+        del state.nodes[mark:]
+        if before is None:
+            del state.made[key]
+        else:
+            state.made[key] = before
+        return False
+
+    return match
+
+
+def flipped(chain: Chain, node: Node) -> Constants:
+    """The constant that a node is by itself, as a Neg in a product is."""
+    return (FLIP,) if node.op in NEGATIONS and chain.family is PRODUCT else ()
+
+
+def _by_algebra(state: State, chain: Chain, name: str, then: Next) -> bool:
+    """Match a tensor that is no product as one that it is equal to."""
+    node = state.producers.get(state.canonical(name))
+    if node is None or node.op not in chain.opens or chain.key in state.made:
+        return False
+    state.made[chain.key] = node
+
+    def enter(opening: Opening) -> bool:
+        return _cut(state, chain, opening.operands, (), opening.constants, then)
+
+    if by_laws(state, chain, (name, 1), enter):
+        return True
+    del state.made[chain.key]
+    return False
+
+
+def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next) -> bool:
+    """The commonest chain by the short road: one operand beside one floating 0-d constant.  A no is not final."""
+    if len(node.inputs) != 2:
+        return False
+    first, second = node.inputs
+    minus = SIGNS[node.op][-1]
+    found, operand, sign, its_sign = state.scalar(second), first, minus, 1
+    if found is None:
+        found, operand, sign, its_sign = state.scalar(first), second, 1, minus
+    if found is None or its_sign != term.sign or found[2] or not found[3]:
+        return False
+    total = combine(chain.family, chain.identity, found[0], sign)
+    if not agrees(chain, total, found[1] / 2, ()):  # of one constant the total says all
+        return False
+    return (term.heads is None or made_by(state, operand, term.heads)) and term.matcher(state, operand, then)
+
+
+def _cut(state: State, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, then: Next) -> bool:
+    """Choose for each operand of the model's tree whether it is a leaf or is opened further."""
+    wanted = len(chain.terms) + chain.merges
+    scalars, producers = state.scalars, state.producers
+    while pending:
+        state.steps += 1
+        if state.steps > STEP_LIMIT:
+            return False
+        (name, sign), pending = pending[0], pending[1:]
+        node = producers.get(name)
+        if node is None or (node.op in CONSTANT_OPS and may_fold(producers, node)):
+            number = scalars[name] if name in scalars else state.scalar(name)
+            if number is not None:
+                constants = (*constants, Folded(*number, sign, name))
+                continue
+        if len(leaves) > wanted:
+            return False
+        if node is not None and node.op in chain.opens:
+            return _kept_or_equal(state, chain, (name, sign), pending, leaves, constants, then)
+        if node is None or not (node.op in chain.family or node.op in TRANSPARENT):
+            leaves = (*leaves, (name, sign))
+            continue
+        passed: list[Node] = []
+        node = producer(state, name, chain.family, passed)
+        if node is None:
+            leaves = (*leaves, (name, sign))
+            continue
+        certain = len(leaves) + 1
+        for rest, _ in pending:
+            number = scalars[rest] if rest in scalars else state.scalar(rest)
+            certain += number is None
+        if certain > wanted:  # every operand that is no constant ends in a leaf or more
+            return False
+        keep_first = certain >= wanted and chain.capture is None  # a captured number takes in all constants there are
+        for keep in (keep_first, not keep_first):
+            if keep:
+                if _cut(state, chain, pending, (*leaves, (name, sign)), constants, then):
+                    return True
+                continue
+            mark = len(state.nodes)
+            state.nodes.extend(passed)
+            state.nodes.append(node)
+            opened = (*operands_of(node, sign, chain.family), *pending)
+            if _cut(state, chain, opened, leaves, (*constants, *flipped(chain, node)), then):
+                return True
+            del state.nodes[mark:]
+        return False
+    return _settle(state, chain, leaves, constants, then)
+
+
+def _kept_or_equal(
+    state: State, chain: Chain, operand: Signed, pending: Leaves, leaves: Leaves, constants: Constants, then: Next
+) -> bool:
+    """Take an operand of a product for a leaf, and else for what it is equal to by algebra."""
+    if _cut(state, chain, pending, (*leaves, operand), constants, then):
+        return True
+
+    def enter(opening: Opening) -> bool:
+        more = (*constants, *opening.constants)
+        return _cut(state, chain, (*opening.operands, *pending), leaves, more, then)
+
+    return by_laws(state, chain, operand, enter)
+
+
+def _settle(state: State, chain: Chain, leaves: Leaves, constants: Constants, then: Next) -> bool:
+    """The tree is cut: compare the constants, then give each operand a leaf."""
+    if len(leaves) == len(chain.terms) + 1 and chain.merges:  # take two that have a factor in common for one product
+        return merged(state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants, then))
+    return any(_compare(state, chain, *split, then) for split in filled(chain, leaves, constants))
+
+
+def filled(chain: Chain, leaves: Leaves, constants: Constants) -> Iterator[tuple[Leaves, Constants]]:
+    """As many leaves as the chain has operands, constants among them where there are too few others."""
+    missing = len(chain.terms) - len(leaves)
+    if missing == 0:
+        yield leaves, constants
+    elif 0 < missing <= sum(term.heads is None for term in chain.terms):
+        for chosen in combinations([item for item in constants if item.name], missing):
+            rest = tuple(item for item in constants if not any(item is one for one in chosen))
+            yield (*leaves, *((item.name, item.sign) for item in chosen)), rest
+
+
+class Total(NamedTuple):
+    """Constants taken together: their product or sum, its precision, the greatest rank, and what they are."""
+
+    number: float
+    eps: float
+    rank: int
+    is_float: bool
+    divides: bool
+
+    @classmethod
+    def of(cls, chain: Chain, constants: Constants) -> "Total":
+        """Of all constants of a chain that is cut."""
+        is_product = chain.family is PRODUCT
+        total, eps, rank, is_float, divides = chain.identity, 0.0, 0, False, False
+        for number, its_eps, its_rank, floating, sign, _ in constants:
+            if not is_product:
+                total += sign * number
+            elif sign > 0:
+                total *= number
+            else:
+                total, divides = total / number if number else nan, True
+            eps += its_eps / 2
+            rank = its_rank if its_rank > rank else rank
+            is_float = is_float or floating
+        return cls(total, eps, rank, is_float, divides)
+
+
+def wrongs(state: State, chain: Chain, leaves: Leaves, constants: Constants, total: Total) -> Iterator[Wrong]:
+    """What stands against a chain that is cut, beside its operands."""
+    if chain.capture is None:
+        if not agrees(chain, total.number, total.eps, constants):
+            yield "number"
+    elif not any(item.name for item in constants):
+        yield "none"
+    is_risky = not total.is_float and chain.family is PRODUCT
+    if is_risky and not divides_as_floats(state, chain, leaves, total.divides, len(constants)):
+        yield "dtype"
+    if (state.scope.opset or LEGACY) < LEGACY and any(node.attribute("axis") for node in state.nodes):
+        yield "legacy"
+    if total.rank and raises_rank(state, leaves, total.rank):
+        yield "rank"
+    held = None if chain.capture is None else state.bound.get(chain.capture)
+    if held is not None and not close(held[0], captured_number(chain, total), None, 0.0):
+        yield "held"
+
+
+def captured_number(chain: Chain, total: Total) -> float:
+    """The number that the name of a chain stands for."""
+    rest = combine(chain.family, total.number, chain.number, -1)
+    return int(rest) if not total.is_float and rest == rest // 1 else rest
+
+
+def _compare(state: State, chain: Chain, leaves: Leaves, constants: Constants, then: Next) -> bool:
+    """Compare the constants of a chain that is cut, then its operands."""
+    total = Total.of(chain, constants)
+    for _ in wrongs(state, chain, leaves, constants, total):
+        return False
+    if chain.capture is None or chain.capture in state.bound:
+        return _assign(state, chain, 0, leaves, then)
+    state.bound[chain.capture] = (captured_number(chain, total),)
+    if _assign(state, chain, 0, leaves, then):
+        return True
+    del state.bound[chain.capture]
+    return False
+
+
+def _assign(state: State, chain: Chain, position: int, leaves: Leaves, then: Next) -> bool:
+    """Give the operands leaves one by one, most constrained operand first, with backtracking."""
+    if position == len(chain.terms):
+        return then()
+    state.steps += 1
+    if state.steps > STEP_LIMIT:
+        return False
+    term = chain.terms[position]
+    if position + 1 == len(chain.terms) and len(leaves) == 1 and term.heads is None:
+        name, sign = leaves[0]
+        return sign == term.sign and term.matcher(state, name, then)
+    for place, name in candidates(state, term, leaves):
+        if term.matcher(state, name, partial(_assign, state, chain, position + 1, without(leaves, place), then)):
+            return True
+    return False
+
+
+def candidates(state: State, term: Term, leaves: Leaves) -> Iterator[tuple[int, str]]:
+    """The leaves that may be an operand: of its sign, made by one of its ops, each tensor once."""
+    tried: set[str] = set()
+    for place, (name, sign) in enumerate(leaves):
+        if sign == term.sign and name not in tried and (term.heads is None or made_by(state, name, term.heads)):
+            tried.add(name)
+            yield place, name
+
+
+def without(leaves: Leaves, place: int) -> Leaves:
+    """All leaves but one."""
+    return (*leaves[:place], *leaves[place + 1 :])

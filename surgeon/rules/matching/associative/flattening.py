@@ -1,0 +1,79 @@
+"""A sum or product of a pattern as a chain: a multiset of signed operands, one number, and a name that binds it."""
+
+from dataclasses import dataclass
+
+from surgeon.ops.traits.trait_lookup import named, record
+from surgeon.rules.matching.pattern import Literal, Output, Value, Var
+
+SUM = named(lambda op: op.family == "sum")
+NEGATIONS = named(lambda op: op.family == "sum" and op.signs == (-1,))  # links of a product too, as a factor of -1
+PRODUCT = named(lambda op: op.family == "product") | NEGATIONS
+FAMILY = {**dict.fromkeys(SUM, SUM), **dict.fromkeys(PRODUCT, PRODUCT)}  # one that negates begins a product
+SIGNS = {name: record(name).signs for name in FAMILY}  # -1 for what is subtracted, or divided by
+DIVISIONS = named(lambda op: op.family == "product" and op.signs == (1, -1))
+
+
+@dataclass(slots=True)
+class Flat:
+    """A chain of a pattern before its operands are compiled.  size: the nodes that the pattern spells it in."""
+
+    family: frozenset[str]
+    operands: list[tuple[Value, int]]
+    identity: float
+    number: float
+    rtol: float | None
+    capture: Var | None
+    is_division: bool = False
+    size: int = 0
+
+
+def flatten(root: Output, uses: dict[int, int]) -> Flat | None:
+    """The chain that a pattern value spells, or None if it is no sum or product."""
+    operation = root.operation
+    family = FAMILY.get(operation.op) if operation.domain == "" else None
+    if family is None or operation.rest is not None:
+        return None
+    identity = 1.0 if family is PRODUCT else 0.0
+    flat = Flat(family, [], identity, identity, None, None)
+    _spread(root, 1, flat, uses, True)
+    nested = (isinstance(item, Output) and item.operation.op in family for item in operation.inputs)
+    flat.is_division = operation.op in DIVISIONS and not any(nested)
+    return flat
+
+
+def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: bool) -> None:
+    if isinstance(value, Output) and value.operation.domain == "" and value.operation.op in flat.family:
+        operation = value.operation
+        if is_root or uses[id(operation)] == 1:
+            flat.size += 1
+            if operation.op in NEGATIONS and flat.family is PRODUCT:
+                _fold(flat, -1.0, 1)
+            for operand, operand_sign in zip(operation.inputs, _signs(operation.op, flat.family), strict=False):
+                if operand is not None:
+                    _spread(operand, sign * operand_sign, flat, uses, False)
+            return
+    if isinstance(value, Literal) and value.value.size == 1 and value.value.dtype.kind in "biuf":
+        _fold(flat, float(value.value.reshape(-1)[0]), sign)
+        flat.rtol = value.rtol if value.rtol is not None else flat.rtol
+    elif isinstance(value, Var) and value.kind == "scalar" and flat.capture is None and sign == 1:
+        flat.capture = value
+    else:
+        flat.operands.append((value, sign))
+
+
+def _fold(flat: Flat, number: float, sign: int) -> None:
+    flat.number = combine(flat.family, flat.number, number, sign)
+
+
+def combine(family: frozenset[str], total: float, number: float, sign: int) -> float:
+    """Take one more constant into a chain."""
+    if family is SUM:
+        return total + sign * number
+    if sign > 0:
+        return total * number
+    return total / number if number else float("nan")
+
+
+def _signs(op: str, family: frozenset[str]) -> tuple[int, ...]:
+    """The sign of each operand of a link of a chain."""
+    return (1,) if family is PRODUCT and op in NEGATIONS else SIGNS[op]

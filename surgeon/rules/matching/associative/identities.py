@@ -1,0 +1,380 @@
+"""Products that a model writes as something equal: multiplied out, or with tanh where a pattern has the sigmoid.
+
+Where a product is wanted, one operand of the model may stand for several:
+
+    factor   a·b + a·c is a·(b + c), and 2·b + 6·c is 2·(b + 3·c)
+    tanh     σ(z) is ½·(1 + tanh(z/2))
+    sigmoid  n + n·tanh(z) is 2n·σ(2z), and 1/(1 + exp(z)) is σ(−z)
+
+What stands on the right is in no model.  It is made of virtual nodes, which one attempt to match sees and no other:
+they are found by the name of what they make, and a match leaves them out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import isclose
+from typing import Literal, NamedTuple
+
+from surgeon.ir.scope import Node
+from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.rules.matching.associative.chain import Chain, Folded, operands_of
+from surgeon.rules.matching.associative.flattening import NEGATIONS, PRODUCT, SUM
+from surgeon.rules.matching.match_state import VIRTUAL, State
+
+Law = Literal["factor", "tanh", "sigmoid"]
+Signed = tuple[str, int]
+
+SUMS = SUM - NEGATIONS
+OPENS: dict[Law, frozenset[str]] = {"factor": SUMS, "tanh": frozenset({"Sigmoid"}), "sigmoid": SUMS}
+LAST: dict[Law, frozenset[str]] = {  # ops that may stand where the pattern has the other function
+    "factor": frozenset(),
+    "tanh": frozenset({"Sigmoid"}),
+    "sigmoid": frozenset({"Sigmoid", "Tanh", "Exp"}),
+}
+MULTIPLIES = PRODUCT | TRANSPARENT
+LOOKED_INTO = TRANSPARENT | {"Tanh", "Exp", "Constant"}
+DEPTH = 2  # products within a product that are looked into for a common factor
+EXACT = 1e-6  # two numbers of float32 that are meant to be equal
+
+
+class Opening(NamedTuple):
+    """Operands and constants that an operand of a product stands for.  nodes: those of the model that it takes in."""
+
+    operands: tuple[Signed, ...]
+    constants: tuple[Folded, ...]
+    nodes: tuple[Node, ...]
+
+
+class Virtual(Node):
+    """A node that the model does not have."""
+
+    __slots__ = ()
+
+
+class Overlay(dict[str, Node]):
+    """Who makes which tensor: virtual nodes, and below them those of the model."""
+
+    def __init__(self, below: Mapping[str, Node]) -> None:
+        super().__init__()
+        self.below = below
+
+    def get(self, name: str, default: Node | None = None) -> Node | None:  # type: ignore[override]
+        """The node that makes a tensor, or the default."""
+        return super().get(name) or self.below.get(name, default)
+
+    def __missing__(self, name: str) -> Node:
+        return self.below[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.below
+
+
+def by_laws(state: State, chain: Chain, place: Signed, go_on: Callable[[Opening], bool]) -> bool:
+    """Go on with what an operand of a product stands for by algebra, in each way in turn."""
+    producers = state.producers
+    node = producers.get(place[0])
+    if node is not None and node.op in SUMS and not promises(producers, state.scalar, node):
+        return False
+    mark = len(state.nodes)
+    for opening in _openings(state, chain, *place):
+        state.nodes.extend(opening.nodes)
+        if go_on(opening):
+            return True
+        del state.nodes[mark:]
+    state.producers = producers
+    return False
+
+
+def merged(state: State, chain: Chain, leaves: tuple[Signed, ...], go_on: Callable[[tuple[Signed, ...]], bool]) -> bool:
+    """Go on with each two operands of a sum that have a factor in common taken for one."""
+    producers = state.producers
+    inside = [_inside(state, name) for name, _ in leaves]
+    for place, (first, one) in enumerate(leaves):
+        for other in range(place + 1, len(leaves)):
+            second, two = leaves[other]
+            if inside[place].isdisjoint(inside[other]) or not _have_common(state, first, second):
+                continue
+            rest = tuple(leaf for spot, leaf in enumerate(leaves) if spot not in (place, other))
+            if go_on(((_signed_sum(state, (first, one), (second, two))), *rest)):
+                return True
+    state.producers = producers
+    return False
+
+
+def real(nodes: list[Node]) -> list[Node]:
+    """Nodes without the virtual ones."""
+    return [node for node in nodes if not isinstance(node, Virtual)]
+
+
+def promises(producers: Mapping[str, Node], scalar: Callable[[str], object], node: Node) -> bool:
+    """A quick look, which spares most sums the search: a factor in common, a number to be rid of, tanh or exp."""
+    below: list[set[str]] = []
+    for operand in node.inputs:
+        source = producers.get(operand)
+        if source is None or source.op not in PRODUCT:
+            if source is not None and source.op in LOOKED_INTO:
+                return True
+            below.append({operand})
+            continue
+        inside = {operand, *source.inputs}
+        for item in source.inputs:
+            deeper = producers.get(item)
+            if deeper is None or deeper.op in LOOKED_INTO:
+                if deeper is not None or scalar(item) is not None:
+                    return True
+            elif deeper.op in PRODUCT:
+                inside.update(deeper.inputs)
+        below.append(inside)
+    return not below[0].isdisjoint(below[1])
+
+
+def _inside(state: State, name: str) -> set[str]:
+    """The tensors that a product is made of, as far as a quick look sees."""
+    found, level = {name}, [name]
+    for _ in range(DEPTH):
+        sources = [state.producers.get(item) for item in level]
+        level = [item for node in sources if node is not None and node.op in MULTIPLIES for item in node.inputs]
+        found.update(level)
+    return found
+
+
+def _openings(state: State, chain: Chain, name: str, sign: int) -> Iterator[Opening]:
+    name, node, passed = _behind(state, name)
+    if node is None or node.op not in chain.opens:
+        return
+    if node.op == "Sigmoid":
+        if isinstance(node, Virtual):
+            return  # a sum with tanh in the model, and would be that again for ever
+        half, inner = _times(state, node.inputs[0], 0.5)
+        whole = _make(state, "Add", _make(state, "Tanh", half), _number(state, 1.0))
+        yield Opening(((whole, sign),), (_folded(0.5, sign),), (*passed, node, *inner))
+        return
+    if "sigmoid" in chain.laws:
+        yield from _as_sigmoid(state, node, sign, passed)
+    if "factor" in chain.laws:
+        yield from _factored(state, node, sign, passed)
+
+
+def _as_sigmoid(state: State, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Opening]:
+    """n + k·tanh(z) with k = ±n, and 1 + exp(z) where it divides."""
+    parts = [_scaled(state, name, its_sign) for name, its_sign in operands_of(node, 1, SUM)]
+    number = next((part for part in parts if not part.tensor), None)
+    other = next((part for part in parts if part.tensor), None)
+    if number is None or other is None or not number.number:
+        return
+    _, source, beside = _behind(state, other.tensor)
+    if source is None or source.op not in ("Tanh", "Exp") or isinstance(source, Virtual):
+        return  # a virtual one is of a sigmoid of the model
+    ratio = other.number / number.number
+    nodes = (*passed, node, *number.nodes, *other.nodes, *beside, source)
+    if source.op == "Tanh" and isclose(abs(ratio), 1, rel_tol=EXACT):
+        twice, inner = _times(state, source.inputs[0], 2.0 * round(ratio))
+        made = _make(state, "Sigmoid", twice)
+        yield Opening(((made, sign),), (_folded(2 * number.number, sign),), (*nodes, *inner))
+    elif source.op == "Exp" and sign < 0 and isclose(ratio, 1, rel_tol=EXACT):
+        minus, inner = _times(state, source.inputs[0], -1.0)
+        made = _make(state, "Sigmoid", minus)
+        yield Opening(((made, 1),), (_folded(number.number, -1),), (*nodes, *inner))
+
+
+def _factored(state: State, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Opening]:
+    """A sum of two products with a factor in common, or with numbers that one of them can be rid of."""
+    (first, one), (second, two) = operands_of(node, 1, SUM)
+    left, right = _factors(state, first), _factors(state, second)
+    for factor in _common(left, right):
+        raised = left[factor].sign * sign
+        for opening in _summed(state, _rest(state, left[factor], one), _rest(state, right[factor], two), sign):
+            yield Opening(((factor, raised), *opening.operands), opening.constants, (*passed, node, *opening.nodes))
+    if isinstance(node, Virtual):
+        return  # it has been rid of a number already, and would be for ever
+    pair = _scaled(state, first, one), _scaled(state, second, two)
+    if any(abs(part.number) != 1 for part in pair):
+        for opening in _summed(state, *pair, sign):
+            if opening.constants[0].number not in (0.0, 1.0):
+                yield Opening(opening.operands, opening.constants, (*passed, node, *opening.nodes))
+
+
+class Scaled(NamedTuple):
+    """number · tensor, or the number alone where the tensor is "".  eps: its precision; nodes: that compute it."""
+
+    number: float
+    tensor: str
+    eps: float
+    nodes: tuple[Node, ...]
+
+
+def _summed(state: State, one: Scaled, two: Scaled, sign: int) -> Iterator[Opening]:
+    """A sum of two as a number and a virtual sum, in which the first or the second has the coefficient 1."""
+    nodes = (*one.nodes, *two.nodes)
+    eps = one.eps + two.eps
+    tried: list[float] = []
+    if not one.tensor and not two.tensor:
+        return
+    for pulled in (one.number, two.number):
+        if not pulled or any(isclose(pulled, known, rel_tol=EXACT) for known in tried):
+            continue
+        tried.append(pulled)
+        parts = [_part(state, part, part.number / pulled, eps) for part in (one, two)]
+        made, its_sign = _signed_sum(state, *parts)
+        yield Opening(((made, sign),), (Folded(pulled * its_sign, eps, 0, True, sign, ""),), nodes)
+
+
+def _part(state: State, part: Scaled, ratio: float, eps: float) -> Signed:
+    """A summand with another coefficient, and its sign."""
+    if not part.tensor:
+        return _number(state, abs(ratio), eps), 1 if ratio > 0 else -1
+    if isclose(abs(ratio), 1, rel_tol=EXACT):
+        return part.tensor, round(ratio)
+    return _product(state, (part.tensor, 1), (_number(state, ratio, eps), 1)), 1
+
+
+def _signed_sum(state: State, first: Signed, second: Signed) -> Signed:
+    """A virtual sum or difference of two tensors, and the sign before it."""
+    (one, plus), (two, minus) = first, second
+    if plus == minus:
+        return _make(state, "Add", one, two), plus
+    return (_make(state, "Sub", one, two) if plus > 0 else _make(state, "Sub", two, one)), 1
+
+
+class Factor(NamedTuple):
+    """How a tensor goes into a product: its sign (-1: divides), what stands beside it, and the nodes between."""
+
+    sign: int
+    beside: tuple[Signed, ...]
+    nodes: tuple[Node, ...]
+
+
+def _factors(state: State, name: str) -> dict[str, Factor]:
+    """The tensors of which this one is a product with others, the largest first; it itself is one of them."""
+    name, _, passed = _behind(state, name)
+    found = {name: Factor(1, (), passed)}
+    level = [name]
+    for _ in range(DEPTH):
+        below: list[str] = []
+        for at in level:
+            node, way = state.producers.get(at), found[at]
+            if node is None or node.op not in PRODUCT:
+                continue
+            operands = operands_of(node, way.sign, PRODUCT)
+            minus = ((_number(state, -1.0), 1),) if node.op in NEGATIONS else ()
+            for place, (operand, sign) in enumerate(operands):
+                others = (*way.beside, *operands[:place], *operands[place + 1 :], *minus)
+                operand, _, passed = _behind(state, operand)
+                if operand not in found and state.scalar(operand) is None:
+                    found[operand] = Factor(sign, others, (*way.nodes, node, *passed))
+                    below.append(operand)
+        if not below:
+            break
+        level = below
+    return found
+
+
+def _common(left: dict[str, Factor], right: dict[str, Factor]) -> Iterator[str]:
+    """Factors that both products have."""
+    for name, factor in left.items():
+        if name in right and right[name].sign == factor.sign:
+            yield name
+
+
+def _have_common(state: State, first: str, second: str) -> bool:
+    return next(_common(_factors(state, first), _factors(state, second)), None) is not None
+
+
+def _rest(state: State, factor: Factor, sign: int) -> Scaled:
+    """What stands beside a factor, as a number and one tensor."""
+    number, eps = float(sign), 0.0
+    tensors: list[Signed] = []
+    nodes = list(factor.nodes)
+    for name, its_sign in factor.beside:
+        known = state.scalar(name)
+        if known is None:
+            tensors.append((name, its_sign))
+        elif known[3] and not known[2] and (known[0] or its_sign > 0):
+            number, eps = number * known[0] ** its_sign, eps + known[1]
+        else:
+            tensors.append((name, its_sign))  # of integers, or of an axis of its own
+    if not tensors:
+        return Scaled(number, "", eps, tuple(nodes))
+    if tensors[0][1] < 0:
+        tensors.insert(0, (_number(state, 1.0), 1))
+    made = tensors[0][0]
+    for tensor in tensors[1:]:
+        made = _product(state, (made, 1), tensor)
+    return Scaled(number, made, eps, tuple(nodes))
+
+
+def _scaled(state: State, name: str, sign: int) -> Scaled:
+    """A tensor as a number times the rest, where it is multiplied by numbers."""
+    number, eps = float(sign), 0.0
+    nodes: list[Node] = []
+    for _ in range(DEPTH):
+        known = state.scalar(name)
+        if known is not None:
+            plain = known[3] and not known[2]
+            return Scaled(number * known[0], "", eps + known[1], tuple(nodes)) if plain else _whole(name, sign)
+        name, node, passed = _behind(state, name)
+        if node is None or node.op not in PRODUCT:
+            break
+        operands = operands_of(node, 1, PRODUCT)
+        numbers = [(state.scalar(item), its_sign) for item, its_sign in operands]
+        place = next((spot for spot, (known, _) in enumerate(numbers) if known is None), None)
+        others = [item for spot, item in enumerate(numbers) if spot != place]
+        if place is None or operands[place][1] < 0 or any(known is None for known, _ in others):
+            break
+        for known, its_sign in others:
+            if known is None or known[2] or not known[3] or not known[0]:
+                return _whole(name, sign)
+            number, eps = number * known[0] ** its_sign, eps + known[1]
+        number = -number if node.op in NEGATIONS else number
+        nodes += [*passed, node]
+        name = operands[place][0]
+    return Scaled(number, name, eps, tuple(nodes))
+
+
+def _whole(name: str, sign: int) -> Scaled:
+    return Scaled(float(sign), name, 0.0, ())
+
+
+def _behind(state: State, name: str) -> tuple[str, Node | None, tuple[Node, ...]]:
+    """The tensor behind nodes that change nothing, the node that makes it, and those nodes."""
+    passed: list[Node] = []
+    node = state.producers.get(name)
+    while node is not None and node.op in TRANSPARENT and state.passes(node, name):
+        passed.append(node)
+        name = node.inputs[0]
+        node = state.producers.get(name)
+    return name, node, tuple(passed)
+
+
+def _product(state: State, first: Signed, second: Signed) -> str:
+    """A virtual product of two; the second may divide."""
+    return _make(state, "Mul" if second[1] > 0 else "Div", first[0], second[0])
+
+
+def _times(state: State, name: str, number: float) -> tuple[str, tuple[Node, ...]]:
+    """A tensor times a number: what it is a multiple of, and the nodes between, where that is all there is to it."""
+    part = _scaled(state, name, 1)
+    if part.tensor and isclose(part.number * number, 1, rel_tol=EXACT):
+        return part.tensor, part.nodes
+    return _product(state, (name, 1), (_number(state, number), 1)), ()
+
+
+def _make(state: State, op: str, *inputs: str) -> str:
+    """The tensor that a new virtual node makes."""
+    overlay = state.producers
+    if not isinstance(overlay, Overlay):
+        overlay = state.producers = Overlay(overlay)
+    state.virtual += 1
+    name = f"{VIRTUAL}{op}_{state.virtual}"
+    overlay[name] = Virtual(op, inputs, (name,), state.scope, -1, b"")
+    return name
+
+
+def _number(state: State, number: float, eps: float = 0.0) -> str:
+    """A constant that no model needs to have."""
+    name = f"{VIRTUAL}{number!r}_{eps!r}"
+    state.scalars[name] = number, eps, 0, True
+    return name
+
+
+def _folded(number: float, sign: int) -> Folded:
+    return Folded(number, 0.0, 0, True, sign, "")

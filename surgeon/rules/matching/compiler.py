@@ -1,0 +1,302 @@
+"""A traced pattern as closures: each takes the state, a tensor's name and what is still to match after it."""
+
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from surgeon.errors import RuleError
+from surgeon.ir.scope import Node, qualified, split_op
+from surgeon.ops.traits.trait_lookup import RANDOM, TRANSPARENT
+from surgeon.rules.matching.associative.chain import Chain, Matcher, Next, Term, ordered
+from surgeon.rules.matching.associative.chain_matcher import chain_matcher
+from surgeon.rules.matching.associative.flattening import SUM
+from surgeon.rules.matching.associative.identities import OPENS
+from surgeon.rules.matching.match_state import State
+from surgeon.rules.matching.node_matchers import Inputs, differences, inputs_matcher, is_wildcard
+from surgeon.rules.matching.op_requirements import Has, Needs, Spelling, once
+from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Search, Value, Var, walk
+from surgeon.rules.matching.root_paths import Ways
+from surgeon.rules.matching.value_matchers import any_of_matcher, literal_matcher, named_matcher, var_matcher
+
+
+class Compiled:
+    """A pattern ready to run, each part made when it is asked for: a model without the ops it needs asks for few.
+
+    outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
+    heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
+    allowed: all ops that may lie between a required op and the root (None: any); ways: which may stand where.  depth:
+    nodes on the longest path, those that change nothing not counted.
+    is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
+    the pattern in each chain, by where the state keeps its node.  spelling: heads, required and allowed for a person,
+    who knows the pattern as it is written.  shared: where the state keeps nodes that may stay.  wild: globs of the
+    domain and op of the first output, where it has such.  search: what finds the places in place of all that.
+    """
+
+    search: Search | None = None
+
+    def __init__(self, pattern: Pattern) -> None:
+        """Raises RuleError for a pattern that shares a sum or a product."""
+        self.pattern = pattern
+        self.compiler = Compiler(pattern)
+        self.shared = _shared(self.compiler)
+
+    @cached_property
+    def outputs(self) -> tuple[Matcher, ...]:
+        return tuple(map(self.compiler.matcher, self.pattern.outputs))
+
+    @cached_property
+    def keys(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        return tuple(tuple(self.compiler.keys(value)) for value in self.pattern.outputs)
+
+    @cached_property
+    def heads(self) -> tuple[frozenset[str] | None, ...]:
+        return tuple(map(self.compiler.heads, self.pattern.outputs))
+
+    @cached_property
+    def required(self) -> frozenset[frozenset[str]]:
+        return self.compiler.required(self.pattern.outputs[0])
+
+    def lacks(self, has: Has, *, forms: bool = False) -> bool:
+        """Whether an op that it needs is not there, as a first look tells; see `Needs.lacks`."""
+        return self.compiler.lacks(self.pattern.outputs[0], has, forms=forms)
+
+    @cached_property
+    def allowed(self) -> frozenset[str] | None:
+        return self.compiler.allowed()
+
+    @cached_property
+    def below(self) -> dict[str, tuple[tuple[int, frozenset[str]], ...]]:
+        """By the op of a root, ops of which one must make an input: those that a look at its inputs alone tells."""
+        value = self.pattern.outputs[0]
+        if not isinstance(value, Output) or self.compiler.flat(value) is not None or self.wild is not None:
+            return {}
+        operation, plan = value.operation, Inputs.of(value.operation)
+        heads = ((place, self.compiler.heads(item)) for place, item in enumerate(operation.inputs) if item is not None)
+        known = ((place, ops | TRANSPARENT) for place, ops in heads if ops is not None and place not in plan.parameters)
+        return {} if plan.is_free else {qualified(operation.domain, operation.op): tuple(known)}
+
+    @cached_property
+    def among(self) -> frozenset[str] | None:
+        """Ops of which one must make an input of a root that is a sum or product of several; None where any may."""
+        value = self.pattern.outputs[0]
+        flat = self.compiler.flat(value) if isinstance(value, Output) else None
+        if flat is None or not isinstance(value, Output) or self.compiler.laws(value) or len(flat.operands) < 2:
+            return None
+        heads = [ops for ops in (self.compiler.heads(item) for item, _ in flat.operands) if ops is not None]
+        return min(heads, key=len) | flat.family | TRANSPARENT if heads else None
+
+    @cached_property
+    def ways(self) -> Ways:
+        return Ways(self.compiler, lambda value: accepting(value.operation))
+
+    @cached_property
+    def depth(self) -> int:
+        return max(map(self.compiler.depth, self.pattern.outputs)) + 2
+
+    @cached_property
+    def is_plain(self) -> bool:
+        return _is_plain(self.pattern.outputs)
+
+    @cached_property
+    def sizes(self) -> dict[int, int]:
+        """Known of all chains once the matchers are made."""
+        _ = self.outputs
+        return {key: flat.size for key, flat in self.compiler.flats.items() if flat is not None}
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        return _spelling(self.compiler)
+
+    @cached_property
+    def wild(self) -> tuple[str, str] | None:
+        return _wild(self.pattern.outputs[0])
+
+
+class _Searched(Compiled):
+    """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
+        self.shared = frozenset()
+        nothing = frozenset[frozenset[str]]()
+        spelling = Spelling((frozenset(),), nothing, frozenset())
+        self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
+        self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
+
+    def lacks(self, has: Has, *, forms: bool = False) -> bool:
+        """Nobody knows what a search needs."""
+        return False
+
+
+def compile_pattern(pattern: Pattern) -> Compiled:
+    """Make the closures of a pattern, as far as they are asked for.  Raises as Compiled."""
+    return Compiled(pattern)
+
+
+def compile_search(search: Search) -> Compiled:
+    """Put a search in the place of a pattern."""
+    return _Searched(search)
+
+
+def _spelling(compiler: "Compiler") -> Spelling:
+    """What a pattern asks for as it is written, without the laws of algebra."""
+    outputs, operations = compiler.pattern.outputs, (item for item in compiler.values if isinstance(item, Output))
+    plain = Needs(compiler.pattern, compiler) if any(map(compiler.laws, operations)) else compiler
+    return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
+
+
+def _wild(root: Value) -> tuple[str, str] | None:
+    """The domain and op of an output that any op makes whose name fits a glob."""
+    if isinstance(root, Output) and is_wildcard(root.operation):
+        return root.operation.domain, root.operation.op
+    return None
+
+
+def _shared(compiler: "Compiler") -> frozenset[int]:
+    """The operations of nodes that may stay.  Raises RuleError for sums and products, which match in any order."""
+    found: set[int] = set()
+    for value in compiler.values:
+        if isinstance(value, Output) and value.operation.is_shared:
+            if compiler.flat(value) is not None:
+                where, op = value.operation.where, value.operation.op
+                raise RuleError(f"{where}: {op} cannot be shared, as sums and products match in any order of operands.")
+            found.add(id(value.operation))
+    return frozenset(found)
+
+
+class Compiler(Needs):
+    """Remembers the matcher of each value, so that a shared one is compiled once."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        super().__init__(pattern)
+        self.matchers: dict[int, Matcher] = {}
+
+    def matcher(self, value: Value) -> Matcher:
+        """The closure that matches a value."""
+        if id(value) not in self.matchers:
+            self.matchers[id(value)] = self._compile(value)
+        return self.matchers[id(value)]
+
+    def _compile(self, value: Value) -> Matcher:
+        if isinstance(value, Var):
+            return var_matcher(value)
+        if isinstance(value, Literal):
+            return literal_matcher(value)
+        if isinstance(value, Named):
+            return named_matcher(value.name, self.matcher(value.value))
+        if isinstance(value, AnyOf):
+            forms = tuple(self.matcher(form) for form in value.forms)
+            return any_of_matcher(forms, tuple(self.heads(form) for form in value.forms))
+        chain = self.chain(value)
+        return chain_matcher(chain) if chain is not None else self._operation(value)
+
+    @once
+    def chain(self, value: Output) -> Chain | None:
+        """The sum or product that a value is, or None."""
+        flat = self.flat(value)
+        if flat is None:
+            return None
+        terms = ordered(
+            Term(self.matcher(item), sign, self.heads(item), item)
+            for item, sign in sorted(flat.operands, key=self.freedom)
+        )
+        return Chain(
+            flat.family,
+            terms,
+            flat.identity,
+            flat.number,
+            flat.rtol,
+            flat.capture.name if flat.capture is not None else None,
+            id(value.operation),
+            flat.is_division,
+            self.laws(value),
+            frozenset[str]().union(*(OPENS[law] for law in self.laws(value))),
+            flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
+        )
+
+    def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:
+        """Sorts variables: those that something else binds too come first, those that take any tensor last."""
+        value = operand[0]
+        return self.uses.get(id(value), 0) < 2, isinstance(value, Var) and value.kind == "tensor"
+
+    def _operation(self, value: Output) -> Matcher:
+        operation = value.operation
+        inputs = inputs_matcher(operation, [None if item is None else self.matcher(item) for item in operation.inputs])
+        differ, key, position = differences(operation), id(operation), value.position
+        accepts, is_random = accepting(operation), operation.op in RANDOM
+
+        def match(state: State, name: str, then: Next) -> bool:
+            nodes, made = state.nodes, state.made
+            mark, held, before = len(nodes), len(state.bound), made.get(key)
+            state.visited += 1
+            node = state.producers.get(name)
+            while node is not None and not accepts(node.op) and node.op in TRANSPARENT and state.passes(node, name):
+                nodes.append(node)
+                name = node.inputs[0]
+                node = state.producers.get(name)
+            if (
+                node is None
+                or not accepts(node.op)
+                or not is_output(node, position, name)
+                or (is_random and before not in (None, node))
+            ):
+                del nodes[mark:]
+                return False
+            nodes.append(node)
+            made[key] = node
+            if next(differ(state, node), None) is None and inputs(state, node, then):
+                return True
+            while len(state.bound) > held:
+                state.bound.popitem()
+            if before is None:
+                del made[key]
+            else:
+                made[key] = before
+            del nodes[mark:]
+            return False
+
+        return match
+
+    def keys(self, value: Value) -> Iterator[tuple[int, int]]:
+        """Where the state keeps the node that makes this output, and its position: one for each form of it."""
+        if isinstance(value, Output):
+            yield id(value.operation), value.position
+        elif isinstance(value, Named):
+            yield from self.keys(value.value)
+        elif isinstance(value, AnyOf):
+            for form in value.forms:
+                yield from self.keys(form)
+
+
+def accepting(operation: Operation) -> Callable[[str], bool]:
+    """Whether an op is the one that is looked for."""
+    domain, op = operation.domain or "", operation.op
+    if not is_wildcard(operation):
+        return qualified(operation.domain, op).__eq__
+
+    def accepts(found: str) -> bool:
+        its_domain, its_op = split_op(found)
+        return fnmatchcase(its_domain, domain) and fnmatchcase(its_op, op)
+
+    return accepts
+
+
+def is_output(node: Node, position: int, name: str) -> bool:
+    """Whether a tensor is this output of a node."""
+    return len(node.outputs) > position and node.outputs[position] == name
+
+
+def _is_plain(outputs: tuple[Value, ...]) -> bool:
+    if len(outputs) != 1:
+        return False
+    for value in walk(outputs):
+        if isinstance(value, Var) and (value.kind != "tensor" or value.optional):
+            return False
+        if isinstance(value, Output) and value.operation.is_shared:
+            return False
+        if isinstance(value, Output) and (value.operation.attributes or value.operation.rest or value.operation.others):
+            return False
+        if isinstance(value, Named):
+            return False
+    return True

@@ -1,0 +1,228 @@
+"""One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto, helper
+
+from surgeon.ir.constants import Value
+from surgeon.ir.equivalence import are_equal, repeats
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas import schema
+from surgeon.ops.traits.trait_lookup import TRANSPARENT, record
+from surgeon.ops.traversal import called_by
+from surgeon.rules.matching.pattern import Literal
+from surgeon.shapes.index_shapes import shapes_of
+
+RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
+RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody writes it otherwise
+RTOL_DOUBLE = 1e-9
+DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
+STEP_LIMIT = 20_000
+VIRTUAL = "\0"  # what the name of a tensor begins with that is in no model, see associative.identities
+
+
+@dataclass(slots=True)
+class Work:
+    """Counts over all searches of one index.
+
+    attempts: roots at which a pattern was tried.  visited: readers passed on the way up to these roots, and tensors
+    that were held against an op of a pattern.  steps: operands of sums and products that were opened or given a place.
+    """
+
+    attempts: int = 0
+    visited: int = 0
+    steps: int = 0
+
+    @classmethod
+    def of(cls, index: Index) -> "Work":
+        """The counts of an index, which go on with every search."""
+        return index.noted(cls, cls)
+
+    @property
+    def total(self) -> int:
+        """All counts together: each stands for a small piece of work of about the same size."""
+        return sum(astuple(self))
+
+
+class Several(tuple[str, ...]):
+    """The tensors that a *rest stands for; a plain tuple of one holds a number, a list or a string."""
+
+    __slots__ = ()
+
+
+class State:
+    """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
+
+    __slots__ = (
+        "bound",
+        "index",
+        "made",
+        "nodes",
+        "producers",
+        "scalars",
+        "scope",
+        "steps",
+        "virtual",
+        "visited",
+    )
+
+    def __init__(self, index: Index, scope: Scope) -> None:
+        self.index, self.scope = index, scope
+        self.producers: Mapping[str, Node] = scope.producers
+        self.scalars = index.constants.scalars_of(scope)
+        self.bound: dict[str, Any] = {}
+        self.nodes: list[Node] = []
+        self.made: dict[int, Node] = {}
+        self.steps = self.visited = 0
+        self.virtual = 0  # nodes that are in no model, made so far
+
+    def count(self) -> None:
+        """Add what this attempt has cost to the work of its index."""
+        work = Work.of(self.index)
+        work.attempts += 1
+        work.visited += self.visited
+        work.steps += self.steps
+
+    def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
+        """(value, eps, rank, is float) of a scalar constant, or None."""
+        return self.index.constants.scalar(self.scope, name)
+
+    def passes(self, node: Node, name: str) -> bool:
+        """Whether the node hands its first input on unchanged, so that the matcher may look through it."""
+        when = record(node.op).transparent
+        if when == "always":
+            return True
+        if when == "same dtype":
+            target = node.attribute("to")
+            if target is None or target.ref_attr_name:
+                return False
+            return self.dtype(node.inputs[0]) == target.i
+        return when == "inference" and name == node.outputs[0] and self._inference(node)
+
+    def _inference(self, node: Node) -> bool:
+        """Dropout without training_mode does nothing (ONNX spec: Dropout-12; before it, Dropout-7 is inference)."""
+        opset = node.scope.opset or 0
+        if opset < 7:
+            test = node.attribute("is_test")
+            return test is not None and test.i == 1
+        if opset < 12 or len(node.inputs) < 3 or not node.inputs[2]:
+            return True
+        mode = self.scalar(node.inputs[2])
+        return mode is not None and mode[0] == 0
+
+    def canonical(self, name: str) -> str:
+        """The tensor behind nodes that change nothing."""
+        node = self.producers.get(name)
+        while node is not None and node.op in TRANSPARENT and self.passes(node, name):
+            name = node.inputs[0]
+            node = self.producers.get(name)
+        return name
+
+    behind = canonical
+
+    def key(self, name: str) -> str:
+        """What a tensor goes by among those of the scope."""
+        return name
+
+    def maker(self, name: str) -> tuple[Node, Sequence[str], int] | None:
+        """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
+        node = self.producers.get(name)
+        return None if node is None else (node, node.inputs, node.outputs.index(name))
+
+    def repeats(self, node: Node) -> bool:
+        """Whether a node gives the same for the same."""
+        return repeats(node.op, self.index.local)
+
+    def constant(self, name: str) -> Value | None:
+        """A constant by value, else None."""
+        return self.index.constants.get(self.scope, name)
+
+    def is_constant(self, name: str) -> bool:
+        """Whether the value of a tensor is fixed, of whatever size."""
+        return self.index.constants.is_constant(self.scope, name)
+
+    def dtype(self, name: str) -> int | None:
+        """The dtype of a tensor, or None."""
+        return shapes_of(self.index).dtype(self.scope, name)
+
+    def is_float(self, name: str) -> bool:
+        """Whether a tensor is known to be of floats."""
+        return shapes_of(self.index).is_float(self.scope, name)
+
+    def same(self, a: str, b: str) -> bool:
+        """Whether two tensors hold the same values, see `surgeon.ir.equivalence`."""
+        return a == b or are_equal(self, a, b)
+
+    def rank(self, name: str) -> int | None:
+        """The rank of a tensor, or None."""
+        shape = shapes_of(self.index).shape(self.scope, name)
+        return None if shape is None else len(shape)
+
+    def equals(self, name: str, literal: Literal) -> bool:
+        """Whether a tensor is this constant, up to the precision of its dtype; a scalar may have any rank."""
+        value = self.constant(name)
+        if value is None:
+            return False
+        return close(value.array, literal.value, literal.rtol, value.eps)
+
+    def attribute_value(self, node: Node, name: str) -> tuple[bool, Any]:
+        """(known, value) of an attribute; the schema's default where it is absent; unknown when it is a reference.
+
+        Of a call, that of the local function; of a Transpose, all axes backwards.
+        """
+        item = node.attribute(name)
+        if item is not None:
+            return (False, None) if item.ref_attr_name else (True, plain(item))
+        domain, op = split_op(node.op)
+        known = schema(domain, op, node.scope.versions.get(domain))
+        spec = known.attributes.get(name) if known is not None else None
+        if name == record(node.op).outputs_in:
+            return True, len(node.outputs)
+        default = self._default_of_call(node, name) if known is None else spec.default if spec is not None else None
+        if name == "perm" and node.op == "Transpose":
+            rank = self.rank(node.inputs[0])
+            return True, None if rank is None else list(reversed(range(rank)))
+        return True, plain(default) if default is not None else None
+
+    def _default_of_call(self, node: Node, name: str) -> AttributeProto | None:
+        local = self.index.local
+        function = local.get(called_by(node.proto)) if local.is_called(node.op) else None
+        return next((item for item in function.attribute_proto if item.name == name), None) if function else None
+
+
+def plain(item: AttributeProto) -> Any:
+    """An attribute as a Python value; strings as str."""
+    value = helper.get_attribute_value(item)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if item.type == AttributeProto.STRINGS:
+        return [text.decode("utf-8", "replace") for text in value]
+    return list(value) if item.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
+
+
+@cache
+def least_rtol(wanted: float, eps: float) -> float:
+    """How far a constant may lie from the number that a pattern wants, relative to it, if its dtype has the digits."""
+    if 0 < eps < DOUBLE:
+        return RTOL_DOUBLE
+    return RTOL_SHORT if float(f"{wanted:.6g}") == wanted else RTOL
+
+
+def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
+    """Whether two constants are equal up to rtol, by default `least_rtol` or half a unit in the last place."""
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    if found.size != wanted.size:
+        return False
+    if found.size != 1 and found.shape != wanted.shape:
+        return False
+    if found.dtype.kind in "OSU" or wanted.dtype.kind in "OSU":
+        return bool(np.all(found.reshape(-1) == wanted.reshape(-1)))
+    one, two = found.reshape(-1).astype(np.float64), wanted.reshape(-1).astype(np.float64)
+    allowed = rtol if rtol is not None else np.array([max(least_rtol(item, eps), eps / 2) for item in two.tolist()])
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((one == two) | (np.abs(one - two) <= allowed * np.abs(two))))

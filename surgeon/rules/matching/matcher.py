@@ -1,0 +1,365 @@
+"""Pattern on index: where a compiled pattern fits.  Nothing here edits, and nothing here explains."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.result_base import Displayed
+from surgeon.rules.matching.anchors import CLIMB_LIMIT, Climb, anchors, is_hopeless
+from surgeon.rules.matching.associative.identities import real
+from surgeon.rules.matching.captured_tensor import Captured
+from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.match_cache import Memory, Recorder, Remembered, Road
+from surgeon.rules.matching.match_state import Several, State
+from surgeon.rules.matching.pattern import Named, Pattern, Search, Var
+from surgeon.rules.matching.removability import comes_back, is_closed, passed_by, staying, swallowed, with_asides
+from surgeon.rules.matching.shape_uses import SizesAsked, asked_sizes
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.shape_inference import Shapes
+
+_SLOT, _RECORD = attrgetter("slot"), attrgetter("record")
+
+
+@dataclass(eq=False, slots=True)
+class Match(Displayed):
+    """What a pattern found at a site.
+
+    `match["x"]` is what a capture stands for: a tensor with its `dtype`, `shape` and `values`, a number, a list of
+    tensors, or None.
+
+    Attributes:
+        index: the model.
+        scope: the graph, body or function it lies in.
+        pattern: what was found.
+        nodes: the nodes it replaces, in file order; none where outputs are initializers.
+        outputs: the tensors it makes that others use; none where nobody reads what it makes.
+        bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input
+            that is left out.
+        kept: nodes that it rests on and that stay.
+        inspected: whether somebody looked at more than the dtype and shape of a captured tensor.
+        asked_dtype: whether somebody looked at the dtype of one.
+        asked_shape: whether somebody looked at the shape of one.
+        asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which capture.
+        template: what it has in common with sites that look exactly like it, where it was found by that.
+        sizes: who reads inner tensors for their sizes alone, which others have too.
+        call: the shapes in one call of the local function that it lies in, while it is asked about that call.
+
+    Examples:
+        >>> import surgeon
+        >>> match = next(iter(surgeon.find("notebooks/models/tiny_distilbert.onnx", "gelu")))
+        >>> match.root.label, [node.op for node in match.nodes], match["x"].name
+        ('node_gelu', ['Div', 'Erf', 'Add', 'Mul', 'Mul'], 'linear_4')
+    """
+
+    index: Index
+    scope: Scope
+    pattern: Pattern
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    bound: dict[str, Any]
+    kept: tuple[Node, ...] = ()
+    inspected: bool = False
+    asked_dtype: bool = False
+    asked_shape: bool = False
+    asked_last: tuple[str, tuple[str, int]] | None = None
+    template: object = None
+    sizes: tuple[SizesAsked, ...] = ()
+    call: Shapes | None = None
+
+    @property
+    def shapes(self) -> Shapes:
+        """What is known of its tensors: in one call of its function, or whatever the call is."""
+        return shapes_of(self.index) if self.call is None else self.call
+
+    @property
+    def root(self) -> Node:
+        """The node that makes the first output; one that stands for it where that is an initializer.
+
+        The last node where nobody reads what goes.
+        """
+        if not self.outputs:
+            return self.nodes[-1]
+        return self.scope.producers.get(self.outputs[0]) or self.scope.stand_in(self.outputs[0])
+
+    @property
+    def is_original(self) -> bool:
+        """Whether all that it replaces is of the file."""
+        return not any(map(_RECORD, self.nodes))
+
+    @property
+    def opset(self) -> int:
+        """The version of ai.onnx in force where it fits, 0 where none is imported."""
+        return self.scope.opset or 0
+
+    def __getitem__(self, name: str) -> Any:
+        """What a name of the pattern stands for: a Captured tensor, a number, a list of tensors, or None."""
+        held = self.bound[name]
+        if isinstance(held, str):
+            return Captured(held, self, (name, 0))
+        if isinstance(held, Several):
+            return [Captured(item, self, (name, position)) for position, item in enumerate(held)]
+        return held[0] if isinstance(held, tuple) else held
+
+    def require_claims(self) -> None:
+        """Raise Refused where something that the pattern says of its tensors does not hold, their axes among it."""
+        if self.pattern.record is not None:
+            self.pattern.record(self).require_dims()
+        for claim in self.pattern.claims:
+            if claim.name in self.bound:
+                others = [self[item.name] if isinstance(item, (Named, Var)) else item for item in claim.others]
+                claim.predicate(self[claim.name], *others)
+
+    def rest_on(self, tensors: Iterable[str]) -> None:
+        """Have it rest on the nodes of its scope that make these tensors too; they stay."""
+        makers = dict.fromkeys(self.scope.producers.get(name) for name in tensors)
+        known = {*self.nodes, *self.kept}
+        self.kept += tuple(node for node in makers if node is not None and node not in known)
+
+    def tensor(self, key: tuple[str, int]) -> str:
+        """The name of a captured tensor; key: the capture and, for *rest, the position in it."""
+        held = self.bound[key[0]]
+        return str(held if isinstance(held, str) else held[key[1]])
+
+    def __repr__(self) -> str:
+        return f"<Match of {self.pattern.name} that makes {', '.join(self.outputs)}>"
+
+
+Accept = Callable[[Match], bool]
+
+
+def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None = None) -> Iterator[Match]:
+    """Yield the matches of a pattern in one scope, in file order; the scope may be edited between two of them.
+
+    accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
+    """
+    if compiled.search is not None:
+        yield from _searched(index, compiled, compiled.search, scope, accept)
+        return
+    if compiled.lacks(scope.has_any, forms=True):
+        return
+    tried: set[Node] = set()
+    elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
+    road: Road | None = None
+    starts = anchors(compiled, scope)
+    if not starts:
+        return
+    climb, memory, state = Climb(index, scope, compiled), Memory(compiled, index), State(index, scope)
+    for anchor in starts:
+        if not anchor.alive:
+            continue
+        if road is not None:
+            found = _along(road, memory, state, compiled, accept, anchor, tried)
+            if found is not None:
+                climb.forget()
+                yield found
+                if anchor not in found.kept:
+                    continue
+        for root in reversed(climb.roots(anchor)):
+            if not anchor.alive:
+                break
+            if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
+                continue
+            if is_hopeless(scope, compiled, root):
+                tried.add(root)
+                continue
+            attempt = _Attempt(compiled, State(index, scope), accept, anchor)
+            attempt.run(root, memory)
+            if attempt.strayed:
+                elsewhere[root] = attempt.nodes
+            else:
+                tried.add(root)
+            if attempt.found is not None:
+                road = Road.of(compiled, attempt.state, attempt.known, root, anchor)
+                climb.forget()
+                yield attempt.found
+                if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
+                    break
+
+
+def match_at(index: Index, compiled: Compiled, root: Node, accept: Accept | None = None) -> Match | None:
+    """The match whose first output is made by this node, or None."""
+    if compiled.search is not None:
+        places = _searched(index, compiled, compiled.search, root.scope, None)
+        return next((match for match in places if match.root is root and (accept is None or accept(match))), None)
+    attempt = _Attempt(compiled, State(index, root.scope), accept, None)
+    attempt.run(root)
+    return attempt.found
+
+
+def _searched(index: Index, compiled: Compiled, search: Search, scope: Scope, accept: Accept | None) -> Iterator[Match]:
+    """What a search finds, as matches; a place of which a node went in the meantime is none any more."""
+    for place in search.find(index, scope):
+        if all(node.alive for node in (*place.nodes, *place.kept)):
+            match = Match(index, scope, compiled.pattern, place.nodes, place.outputs, dict(place.bound), place.kept)
+            if accept is None or accept(match):
+                yield match
+
+
+def _along(
+    road: Road, memory: Memory, state: State, compiled: Compiled, accept: Accept | None, anchor: Node, tried: set[Node]
+) -> Match | None:
+    """The match where the road from one anchor leads from another; all that has the last word on a match has it here.
+
+    tried: roots, to which that of the match is added.
+    """
+    root = road.root(state.scope, anchor)
+    met = None if root is None or root in tried else memory.fit(road.search, state, root.outputs[0])
+    if root is None or met is None:
+        return None
+    for end in road.search.ends:
+        end.enter(state, met)
+        match, _, is_free = concluded(state, compiled, (root.outputs[0],))
+        match.template = end
+        is_whole = is_free and anchor in state.nodes and not swallowed(state, compiled, match.nodes)
+        if is_whole and (accept is None or accept(match)):
+            tried.add(root)
+            return match
+    return None
+
+
+class _Attempt:
+    """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
+    which only the garbage collector frees."""
+
+    __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed")
+
+    def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
+        self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
+        self.found: Match | None = None
+        self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
+        self.nodes: set[Node] = set()  # of all that would match
+        self.known: Remembered | None = None  # the search that found it, or one before that was told the same
+
+    def run(self, root: Node, memory: Memory | None = None) -> None:
+        """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
+        name = first_output(self.compiled, root)
+        if name and (memory is None or not self._again(root, name, memory)):
+            self._search(root, name, memory)
+        self.state.count()
+
+    def _search(self, root: Node, name: str, memory: Memory | None) -> None:
+        """Search from an output on.  memory: where to put what is to be said of that for the next time."""
+        index, scope = self.state.index, self.state.scope
+        finish = partial(self.finish, (name,))
+        if memory is None or memory.has_enough(root):
+            self.state = State(index, scope)
+            self.compiled.outputs[0](self.state, name, finish)
+            return
+        self.state = recorder = Recorder(index, scope)
+        self.compiled.outputs[0](recorder, name, partial(recorder.end, finish))
+        self.known = memory.add(root, recorder, name, self.found is not None)
+
+    def _again(self, root: Node, name: str, memory: Memory) -> bool:
+        """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
+        for earlier, met in memory.fitting(self.state, root, name):
+            self.known = earlier
+            for end in earlier.ends:
+                end.enter(self.state, met)
+                if self.finish((name,)):
+                    return True
+            return not earlier.found
+        return False
+
+    def finish(self, names: tuple[str, ...]) -> bool:
+        """All outputs so far are matched: go on to the next, or have the last word."""
+        state, compiled, place = self.state, self.compiled, len(names)
+        if place < len(compiled.outputs):
+            matcher = compiled.outputs[place]
+            further = further_outputs(state, compiled, names)
+            return any(matcher(state, name, partial(self.finish, (*names, name))) for name in further)
+        if state.virtual:
+            state.nodes = real(state.nodes)
+        self.nodes.update(state.nodes)
+        if self.anchor is not None and self.anchor not in state.nodes:
+            self.strayed = True
+            return False
+        match, passed, is_free = concluded(state, compiled, names)
+        if not is_free or swallowed(state, compiled, match.nodes):
+            return False
+        if len(names) > 1 and comes_back(state, compiled, match.nodes, names, passed):
+            return False
+        if self.accept is not None and not self.accept(match):
+            return False
+        self.found = match
+        return True
+
+
+def first_output(compiled: Compiled, root: Node) -> str:
+    """The tensor of a node that would be the first output of a pattern; "" where it has none there."""
+    keys = compiled.keys[0]
+    position = keys[0][1] if keys else 0
+    return root.outputs[position] if position < len(root.outputs) else ""
+
+
+def concluded(state: State, compiled: Compiled, names: tuple[str, ...]) -> tuple[Match, set[Node], bool]:
+    """The match of all that is bound, the nodes that it only looks through and that stay, and whether all else may go.
+
+    names: the tensors that are the outputs.
+    """
+    nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
+    kept: tuple[Node, ...] = ()
+    if compiled.shared:
+        stays = staying(state, compiled.shared, nodes, names)
+        kept = tuple(node for node in nodes if node in stays)
+        nodes = tuple(node for node in nodes if node not in stays)
+    passed: set[Node] = set()
+    sizes: tuple[SizesAsked, ...] = ()
+    is_free = is_closed(state, nodes, names)
+    if not is_free:
+        passed = passed_by(state, nodes, names)
+        kept = (*kept, *(node for node in nodes if node in passed))
+        nodes = tuple(node for node in nodes if node not in passed)
+        if compiled.pattern.claims:
+            wider = with_asides(state, nodes, names)
+            nodes = nodes if swallowed(state, compiled, wider) else wider
+        sizes = asked_sizes(state, nodes, names)
+        is_free = is_closed(state, nodes, names, apart={asked.node for asked in sizes})
+    match = Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound), kept)
+    match.sizes = sizes
+    return match, passed, is_free
+
+
+def further_outputs(state: State, compiled: Compiled, names: tuple[str, ...]) -> list[str]:
+    """Tensors that may be the next output: of the node it belongs to if that is known, else above what is bound."""
+    for key, position in compiled.keys[len(names)]:
+        node = state.made.get(key)
+        if node is not None and position < len(node.outputs):
+            return [node.outputs[position]]
+    return [name for name in _near(state, compiled, len(names)) if name not in names]
+
+
+def _near(state: State, compiled: Compiled, place: int) -> list[str]:
+    """Tensors that could be a further output: made above what is bound, by an op that heads it."""
+    heads, keys = compiled.heads[place], compiled.keys[place]
+    position = keys[0][1] if keys else 0
+    tensors = [held for held in state.bound.values() if isinstance(held, str)]
+    tensors += [name for node in state.nodes for name in node.outputs]
+    homes = [(state.scope.home_of_read(name) or state.scope, name) for name in dict.fromkeys(tensors)]
+    level = [reader for home, name in homes for reader in home.readers(name)]
+    found: dict[int, Node] = {}
+    for _ in range(compiled.depth):
+        fresh = [node for node in level if id(node) not in found and node.scope is state.scope]
+        found.update((id(node), node) for node in fresh)
+        if len(found) > CLIMB_LIMIT:
+            break
+        level = []
+        for node in fresh:
+            if compiled.allowed is None or node.op in compiled.allowed:
+                for reader in (reader for name in node.outputs for reader in state.scope.readers(name)):
+                    if reader.op in TRANSPARENT and reader.scope is state.scope and id(reader) not in found:
+                        found[id(reader)] = reader
+                        fresh.append(reader)
+                    else:
+                        level.append(reader)
+    taken = {id(node) for node in state.nodes}
+    nodes = sorted((node for node in found.values() if id(node) not in taken), key=_SLOT)
+    return [
+        node.outputs[position]
+        for node in nodes
+        if (heads is None or node.op in heads) and position < len(node.outputs) and node.outputs[position]
+    ]

@@ -1,0 +1,298 @@
+"""The inputs and attributes of a node to look for, as closures.
+
+A parameter that some opsets keep in an attribute and others in an input is found in either.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any, NamedTuple
+from typing import Literal as OneOf
+
+import numpy as np
+import numpy.typing as npt
+
+from surgeon.ir.scope import Node, qualified
+from surgeon.ops.schemas import moved, schema
+from surgeon.ops.schemas.attribute_values import AT_REST, array_of
+from surgeon.ops.traits.trait_lookup import BROADCASTING, COMMUTATIVE, record
+from surgeon.rules.matching.associative.chain import Matcher, Next
+from surgeon.rules.matching.match_state import Several, State, close, plain
+from surgeon.rules.matching.pattern import Literal, Operation, Value, Var
+from surgeon.rules.matching.value_matchers import bind_nothing, bind_number, is_held
+
+PERMUTED_INPUTS = 5
+AXES = frozenset({"axis", "axes"})
+
+AtPlace = Callable[[State, Node, str, Next], bool]
+
+
+def is_wildcard(operation: Operation) -> bool:
+    return any(sign in operation.domain + operation.op for sign in "*?[")
+
+
+def label_of(operation: Operation) -> str:
+    return qualified(operation.domain, operation.op)
+
+
+class Inputs(NamedTuple):
+    """How the inputs of a node to look for are gone through.
+
+    order: constants first, then nodes, then variables.  parameters: the attribute that some opsets have in place of an
+    input.  literals: inputs that are constants; checks_rank: whether one of them may raise the rank of the result.
+    is_free: they may stand in any order.
+    """
+
+    order: tuple[int, ...]
+    parameters: dict[int, str]
+    literals: tuple[int, ...]
+    checks_rank: bool
+    is_free: bool
+
+    @classmethod
+    def of(cls, operation: Operation) -> "Inputs":
+        """Those of one node."""
+        inputs, is_known = operation.inputs, not operation.domain
+        literals = tuple(place for place, value in enumerate(inputs) if _is_number(value))
+        return cls(
+            tuple(sorted(range(len(inputs)), key=lambda place: _weight(inputs[place]))),
+            _moved_parameters(operation),
+            literals,
+            bool(literals) and is_known and operation.op in BROADCASTING,
+            is_known and operation.op in COMMUTATIVE and 1 < len(inputs) <= PERMUTED_INPUTS,
+        )
+
+
+def given(node: Node) -> tuple[str, ...]:
+    """The inputs of a node without those left out at the end."""
+    inputs = node.inputs
+    while inputs and not inputs[-1]:
+        inputs = inputs[:-1]
+    return inputs
+
+
+def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Callable[[State, Node, Next], bool]:
+    """Match the inputs of a node: constants first, then nodes, then variables; order-free where the op is."""
+    plan = Inputs.of(operation)
+    places = [(place, input_matcher(operation, plan, place, matchers[place])) for place in plan.order]
+    rest, count, last = operation.rest, len(matchers), len(places)
+
+    def run(state: State, node: Node, inputs: tuple[str, ...], step: int, then: Next) -> bool:
+        if step == last:
+            return then()
+        place, matcher = places[step]
+        name = inputs[place] if place < len(inputs) else ""
+        return matcher(state, node, name, lambda: run(state, node, inputs, step + 1, then))
+
+    def match(state: State, node: Node, then: Next) -> bool:
+        inputs = given(node)
+        if rest is not None:
+            if rest.name in state.bound:
+                return bool(state.bound[rest.name] == inputs[count:]) and run(state, node, inputs, 0, then)
+            state.bound[rest.name] = Several(inputs[count:])
+            if run(state, node, inputs, 0, then):
+                return True
+            del state.bound[rest.name]
+            return False
+        if len(inputs) > count or (plan.checks_rank and raised_rank(state, inputs, plan.literals)):
+            return False
+        if plan.is_free and len(inputs) == count:
+            return any(run(state, node, order, 0, then) for order in permutations(inputs))
+        return run(state, node, inputs, 0, then)
+
+    return match
+
+
+def input_matcher(operation: Operation, plan: Inputs, place: int, matcher: Matcher | None) -> AtPlace:
+    """Match one input of a node, left out perhaps, or kept in an attribute."""
+    value, parameter = operation.inputs[place], plan.parameters.get(place, "")
+    optional = value if isinstance(value, Var) and value.optional else None
+
+    def match(state: State, node: Node, name: str, then: Next) -> bool:
+        if matcher is None:
+            return not name and then()
+        if parameter:
+            if not name or node.attribute(parameter) is not None:
+                return _match_parameter(state, node, parameter, value, then)
+            if parameter in AXES and _same_axes(state, node, name, value):
+                return then()
+        if not name:
+            return optional is not None and bind_nothing(state, optional, then)
+        return matcher(state, name, then)
+
+    def match_plain(state: State, node: Node, name: str, then: Next) -> bool:
+        return bool(name) and inner(state, name, then)
+
+    if matcher is None or parameter or optional is not None:
+        return match
+    inner = matcher
+    return match_plain
+
+
+def _is_number(value: Value | None) -> bool:
+    """Whether a value is a constant that stands in the pattern, or a number that it captures."""
+    return isinstance(value, Literal) or (isinstance(value, Var) and value.kind == "scalar")
+
+
+def _weight(value: Value | None) -> int:
+    if isinstance(value, (Literal, type(None))):
+        return 0
+    return 2 if isinstance(value, Var) else 1
+
+
+def _moved_parameters(operation: Operation) -> dict[int, str]:
+    if is_wildcard(operation):
+        return {}
+    return {place: name for name, place in moved(operation.domain, operation.op).items()}
+
+
+def _match_parameter(state: State, node: Node, name: str, value: Value | None, then: Next) -> bool:
+    """A parameter that this opset keeps in an attribute."""
+    known, found = state.attribute_value(node, name)
+    if not known:
+        return False
+    if isinstance(value, Literal):
+        return _same_value(state, node, name, found, value.value.tolist()) and then()
+    if isinstance(value, Var) and value.kind in ("scalar", "list"):
+        return then() if _held_axes(state, node, name, value, found) else bind_number(state, value, found, then)
+    return isinstance(value, Var) and value.optional and found is None and bind_nothing(state, value, then)
+
+
+def raised_rank(state: State, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
+    """The rank of a constant of shape [1] that may raise that of the result, else 0."""
+    constants = [state.constant(inputs[place]) for place in literals if place < len(inputs)]
+    rank = max((value.array.ndim for value in constants if value is not None), default=0)
+    if not rank:
+        return 0
+    ranks = [state.rank(name) for place, name in enumerate(inputs) if place not in literals]
+    return 0 if max((found for found in ranks if found is not None), default=-1) >= rank else rank
+
+
+class Difference(NamedTuple):
+    """What is other in a node than a pattern wants: its number of outputs, or an attribute.
+
+    how: "reference" to an attribute of the function around it, "again" where a name holds another value, "default"
+    where it should be left out.
+    """
+
+    how: OneOf["outputs", "reference", "again", "value", "default"]
+    name: str
+    wanted: Any
+    found: Any
+
+
+def differences(operation: Operation) -> Callable[[State, Node], Iterator[Difference]]:
+    """What is other in a node, as it is looked for; attributes without a name must be at the schema's defaults.
+
+    What is bound on the way is undone by the caller, which knows how many names were bound before.
+    """
+    wanted, others = operation.attributes, operation.others
+    inputs = operation.inputs
+    parameters = {
+        name
+        for place, name in _moved_parameters(operation).items()
+        if place < len(inputs) and inputs[place] is not None
+    }
+    parts = operation.outputs if record(label_of(operation)).outputs_in else 0
+
+    def differ(state: State, node: Node) -> Iterator[Difference]:
+        if parts and len(node.outputs) != parts:
+            yield Difference("outputs", "", parts, len(node.outputs))
+            return
+        items = node.proto.attribute
+        if not items and not wanted and others is None:
+            return
+        for name, value in wanted.items():
+            known, found = state.attribute_value(node, name)
+            if not known:
+                yield Difference("reference", name, None, None)
+            elif isinstance(value, Var):
+                if value.name not in state.bound:
+                    state.bound[value.name] = (found,)
+                elif not is_held(state, value, found) and not _held_axes(state, node, name, value, found):
+                    yield Difference("again", value.name, state.bound[value.name], found)
+            elif not _same_value(state, node, name, found, value):
+                yield Difference("value", name, value, found)
+        extra = {item.name: item for item in items if item.name not in wanted and item.name not in parameters}
+        if others is not None:
+            for name, item in extra.items():
+                if item.ref_attr_name:
+                    yield Difference("reference", name, None, None)
+            told = {name: plain(item) for name, item in extra.items() if not item.ref_attr_name}
+            state.bound[others.name] = (told,)
+            return
+        for name, item in extra.items():
+            if not _is_default(node, name, state):
+                yield Difference("default", name, None, item)
+
+    return differ
+
+
+def _is_default(node: Node, name: str, state: State) -> bool:
+    if name == record(node.op).outputs_in:
+        return True  # from opset 18 it says what the number of outputs says before
+    known, found = state.attribute_value(node, name)
+    domain, _, op = node.op.rpartition("::")
+    entry = schema(domain, op, node.scope.versions.get(domain))
+    spec = entry.attributes.get(name) if entry is not None else None
+    if not known or spec is None:
+        return False
+    if spec.default is None:
+        at_rest = AT_REST.get(name)
+        return not spec.required and at_rest is not None and all(item == at_rest for item in found)
+    return _same_value(state, node, name, found, plain(spec.default))
+
+
+def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) -> bool:
+    """Whether two attribute values say the same; axes are compared modulo the rank."""
+    if found is None or wanted is None:
+        return found is wanted
+    array, other = array_of(found), array_of(wanted)
+    if array is not None or other is not None:
+        return array is not None and other is not None and _same_tensor(array, other)
+    if type(found) is type(wanted) and found == wanted:
+        return True
+    if isinstance(wanted, (bool, int, float)) and isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    if isinstance(found, (int, float)) and isinstance(wanted, list) and len(wanted) == 1:
+        wanted = wanted[0]
+    if name in AXES and found != wanted:
+        rank = state.rank(node.inputs[0])
+        return rank is not None and _positive(node, found, rank) == _positive(node, wanted, rank)
+    if isinstance(found, (list, float)) and not isinstance(wanted, str):
+        found, wanted = np.asarray(found), np.asarray(wanted)
+        if found.dtype.kind in "biuf" and wanted.dtype.kind in "biuf":
+            return found.shape == wanted.shape and close(found, wanted, None, 0.0)
+        return found.shape == wanted.shape and bool(np.all(found == wanted))
+    return bool(found == wanted)
+
+
+def _same_tensor(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    """Whether two tensor attributes hold the same; their dtypes count, as that of an op's result may depend on it."""
+    is_alike = one.dtype == other.dtype and one.shape == other.shape
+    return is_alike and bool(np.all((one == other) | ((one != one) & (other != other))))
+
+
+def _same_axes(state: State, node: Node, name: str, wanted: Value | None) -> bool:
+    """Whether a constant input names the wanted axes."""
+    value = state.constant(name) if isinstance(wanted, (Literal, Var)) else None
+    if value is None or value.array.ndim > 1:  # no axes: another op may stand in for the wanted one
+        return False
+    if isinstance(wanted, Var):
+        return _held_axes(state, node, "axes", wanted, value.array.tolist())
+    return isinstance(wanted, Literal) and _same_value(state, node, "axes", value.array.tolist(), wanted.value.tolist())
+
+
+def _held_axes(state: State, node: Node, name: str, var: Var, found: Any) -> bool:
+    """Whether a variable stands for these axes already, counted from the other end perhaps."""
+    held = state.bound.get(var.name)
+    return name in AXES and type(held) is tuple and _same_value(state, node, name, found, held[0])
+
+
+def _positive(node: Node, axes: Any, rank: int) -> list[int]:
+    """Axes counted from the front; their order means something where other inputs run along with them."""
+    given = axes if isinstance(axes, list) else [axes]
+    known = record(node.op).axes
+    if known is not None and known.of_result:
+        rank += len(given)
+    found = [axis + rank if axis < 0 else axis for axis in given]
+    return found if known is not None and known.in_order else sorted(found)

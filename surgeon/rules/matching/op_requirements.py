@@ -1,0 +1,217 @@
+"""What a pattern needs of a graph, told from the pattern alone: which ops can make each value, and which must be."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from surgeon.ir.scope import qualified
+from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.rules.matching.associative.flattening import PRODUCT, SUM, Flat, flatten
+from surgeon.rules.matching.associative.identities import DEPTH, LAST, OPENS, SUMS, Law
+from surgeon.rules.matching.node_matchers import is_wildcard
+from surgeon.rules.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var
+
+Answer = TypeVar("Answer")
+Asked = TypeVar("Asked", bound="Needs")
+Has = Callable[[frozenset[str]], bool]  # whether one of these ops is there
+_NODES = (Output, AnyOf, Named)  # values that have nodes in them
+
+
+class Spelling(NamedTuple):
+    """What a pattern asks for as it is written, without what algebra makes of it: fields as those of Compiled."""
+
+    heads: tuple[frozenset[str] | None, ...]
+    required: frozenset[frozenset[str]]
+    allowed: frozenset[str] | None
+
+
+def once(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], Answer]:
+    """Ask a method of a value once: values are shared, and words that nest share them many times over."""
+
+    name = method.__name__
+
+    def asked(self: Asked, value: Any) -> Answer:
+        known = self.answers[name]
+        key = id(value)
+        if key not in known:
+            known[key] = method(self, value)
+        answer: Answer = known[key]
+        return answer
+
+    return asked
+
+
+class Needs:
+    """The values of a pattern, and what each asks for.
+
+    of: the same for this pattern, where this one is to know no algebra.
+    """
+
+    def __init__(self, pattern: Pattern, of: "Needs | None" = None) -> None:
+        self.pattern, self.has_laws = pattern, of is None
+        self.values: Sequence[Value] = pattern.values
+        self.uses: dict[int, int] = _uses(pattern, self.values) if of is None else of.uses
+        self.flats: dict[int, Flat | None] = {} if of is None else of.flats
+        self.answers: defaultdict[str, dict[int, Any]] = defaultdict(dict)
+
+    def flat(self, value: Output) -> Flat | None:
+        """The chain this output spells, or None."""
+        if id(value.operation) not in self.flats:
+            self.flats[id(value.operation)] = flatten(value, self.uses)
+        return self.flats[id(value.operation)]
+
+    @once
+    def laws(self, value: Output) -> frozenset[Law]:
+        """What algebra may do to the operands of a product, by what the pattern wants them to be."""
+        flat = self.flat(value)
+        if flat is None or flat.family is not PRODUCT or not self.has_laws:
+            return frozenset()
+        heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
+        found: set[Law] = {"factor"} if heads & SUMS else set()
+        if "Sigmoid" in heads:
+            found |= {"sigmoid", "factor"}
+        if any(self._holds_tanh(item) for item, _ in flat.operands):
+            found.add("tanh")
+        return frozenset(found)
+
+    def _is_factored(self, value: Value) -> bool:
+        """Whether a value is a product that may be multiplied out."""
+        heads = self.heads(value)
+        return heads is not None and "Mul" in heads and not heads.isdisjoint(SUMS)
+
+    def _holds_tanh(self, value: Value) -> bool:
+        """Whether a value is a sum with tanh in it."""
+        if isinstance(value, Named):
+            return self._holds_tanh(value.value)
+        if isinstance(value, AnyOf):
+            return any(self._holds_tanh(form) for form in value.forms)
+        flat = self.flat(value) if isinstance(value, Output) else None
+        if flat is None or flat.family is not SUM:
+            return False
+        return any(self.heads(item) == frozenset({"Tanh"}) for item, _ in flat.operands)
+
+    @once
+    def heads(self, value: Value) -> frozenset[str] | None:
+        """Ops that can make a value; None when anything can."""
+        if isinstance(value, Named):
+            return self.heads(value.value)
+        if isinstance(value, AnyOf):
+            found: frozenset[str] = frozenset()
+            for form in value.forms:
+                heads = self.heads(form)
+                if heads is None:
+                    return None
+                found |= heads
+            return found
+        if not isinstance(value, Output) or is_wildcard(value.operation):
+            return None
+        flat = self.flat(value)
+        if flat is None:
+            return frozenset({qualified(value.operation.domain, value.operation.op)})
+        return flat.family | SUMS if "factor" in self.laws(value) else flat.family
+
+    @once
+    def required(self, value: Value | None) -> frozenset[frozenset[str]]:
+        """Groups of ops of which a match needs one each."""
+        if isinstance(value, Named):
+            return self.required(value.value)
+        if isinstance(value, AnyOf):
+            forms = [self.required(form) for form in value.forms]
+            common = frozenset.intersection(*forms)
+            others = [form - common for form in forms]
+            if not all(others):
+                return common
+            return common | {frozenset[str]().union(*(min(form, key=_rarity) for form in others))}
+        if not isinstance(value, Output):
+            return frozenset()
+        flat = self.flat(value)
+        if flat is not None:
+            below: Sequence[Value | None] = [item for item, _ in flat.operands]
+        else:
+            below = value.operation.inputs
+        own = self.heads(value)
+        found = frozenset({own}) if own is not None else frozenset()
+        groups = found.union(*(self.required(item) for item in below if isinstance(item, _NODES)))
+        for law in self.laws(value):
+            wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
+            groups = frozenset(group | LAST[law] if group == wanted else group for group in groups)
+        return groups
+
+    def lacks(self, value: Value | None, has: Has, *, forms: bool) -> bool:
+        """Whether a value needs an op that is not there, as a first look tells: `required` takes far longer.
+
+        forms: also where each form of a word lacks one; `required` has no group for that where they are several.
+        """
+        if isinstance(value, Named):
+            return self.lacks(value.value, has, forms=forms)
+        if isinstance(value, AnyOf):
+            return forms and all(self.lacks(form, has, forms=True) for form in value.forms)
+        if not isinstance(value, Output):
+            return False
+        heads, flat = self.heads(value), self.flat(value)
+        if heads is not None and not has(heads):
+            return True
+        if self.laws(value):
+            return False
+        below = value.operation.inputs if flat is None else [item for item, _ in flat.operands]
+        return any(self.lacks(item, has, forms=forms) for item in below if isinstance(item, _NODES))
+
+    def allowed(self) -> frozenset[str] | None:
+        """All ops of the pattern, those it looks through included."""
+        found: set[str] = set(TRANSPARENT)
+        for value in self.values:
+            if isinstance(value, Output):
+                heads = self.heads(value)
+                if heads is None:
+                    return None
+                found |= heads
+                for law in self.laws(value):
+                    found |= OPENS[law] | LAST[law]
+        return frozenset(found)
+
+    @once
+    def depth(self, value: Value | None) -> int:
+        """Nodes on the longest path down; a chain of n operands may be n nodes deep, constants extra."""
+        if isinstance(value, Named):
+            return self.depth(value.value)
+        if isinstance(value, AnyOf):
+            return max(self.depth(form) for form in value.forms)
+        if not isinstance(value, Output):
+            return 0
+        flat = self.flat(value)
+        if flat is not None:
+            spare = DEPTH if self.laws(value) else 2
+            return len(flat.operands) + spare + max((self.depth(item) for item, _ in flat.operands), default=0)
+        return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
+
+
+@cache
+def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
+    """Sorts groups of ops by how many there are to choose from; the same for equal groups in any order."""
+    return len(group), sorted(group)
+
+
+def _uses(pattern: Pattern, values: Sequence[Value]) -> dict[int, int]:
+    """How often each node and each variable among the values of the pattern is read or returned."""
+    uses: defaultdict[int, int] = defaultdict(int)  # a Counter counts one by one in Python
+    for value in pattern.outputs:
+        if isinstance(value, Output):
+            uses[id(value.operation)] += 1
+    seen: set[int] = set()
+    for value in values:
+        if isinstance(value, Output):
+            if id(value.operation) in seen:
+                continue
+            seen.add(id(value.operation))
+            readers: Sequence[Value | None] = value.operation.inputs
+        elif isinstance(value, AnyOf):
+            readers = (*value.forms, *value.forms)
+        else:
+            readers = (value.value, value.value) if isinstance(value, Named) else ()
+        for item in readers:
+            if isinstance(item, Output):
+                uses[id(item.operation)] += 1
+            elif isinstance(item, Var):
+                uses[id(item)] += 1
+    return dict(uses)

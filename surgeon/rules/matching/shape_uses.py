@@ -1,0 +1,135 @@
+"""Nodes that ask for the shape of an inner tensor alone, and who beside it can tell what they ask.
+
+A mask is often as large as the scores that it is for: `scores.shape[-1]`.  The values of the scores are nobody's but
+the match's all the same, and their sizes are those of queries and keys, which stay.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from surgeon.ir.scope import Node
+from surgeon.ops.traits.trait_lookup import named
+from surgeon.rules.matching.match_state import State
+from surgeon.shapes.algebra.size_expressions import Size
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.tensor_types import Shape
+
+ASKING = named(lambda op: op.sizes)
+
+
+class Part(NamedTuple):
+    """Sizes in a row.  name: the tensor that has them on its axes from `first` on; None where `sizes` are numbers."""
+
+    name: str | None
+    first: int
+    sizes: tuple[Size, ...]
+
+    @property
+    def stop(self) -> int:
+        """The axis behind them."""
+        return self.first + len(self.sizes)
+
+
+class SizesAsked(NamedTuple):
+    """A node that asks for sizes.  parts: where else they can be had, in order; nodes: what shows that they are the
+    same, which are those of the match that what it reads is made by.
+    """
+
+    node: Node
+    parts: tuple[Part, ...]
+    nodes: tuple[Node, ...]
+
+
+def asked_sizes(state: State, nodes: Sequence[Node], names: Sequence[str]) -> tuple[SizesAsked, ...]:
+    """The nodes outside of a match that read inner tensors for their sizes, where another tensor has these too.
+
+    Whoever reads an inner tensor for anything else is left to block the match.
+    """
+    inside, scope = set(nodes), state.scope
+    inner = [name for node in nodes for name in node.outputs if name and name not in names]
+    readers = dict.fromkeys(reader for name in inner for reader in scope.readers(name))
+    asking = [node for node in readers if node.op in ASKING and node.scope is scope and node not in inside]
+    if not asking or scope.is_unsorted:
+        return ()
+    made = {name for node in nodes for name in node.outputs}
+    around = list(dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made))
+    found = (_elsewhere(state, node, inside, around) for node in asking)
+    return tuple(asked for asked in found if asked is not None)
+
+
+def _elsewhere(state: State, node: Node, inside: set[Node], around: Sequence[str]) -> SizesAsked | None:
+    """Where the sizes that a node asks for can be had; None where that is not known of all of them."""
+    facts = shapes_of(state.index).facts
+    shape = facts(state.scope, node.inputs[0]).shape
+    bounds = None if shape is None else asked_axes(node, len(shape))
+    if shape is None or bounds is None:
+        return None
+    known = {name: facts(state.scope, name).shape for name in around if _is_before(state, name, node)}
+    shapes = {name: found for name, found in known.items() if found is not None}
+    wanted = shape[slice(*bounds)]
+    parts = list(_parts(wanted, shapes))
+    if sum(len(part.sizes) for part in parts) != len(wanted):
+        return None
+    return SizesAsked(node, tuple(parts), tuple(_makers(state, node.inputs[0], inside)))
+
+
+def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:
+    """From which axis on, and before which, a node asks for sizes; None where an attribute is a function's."""
+    bounds = []
+    for name, default in (("start", 0), ("end", rank)):
+        item = node.attribute(name)
+        if item is not None and item.ref_attr_name:
+            return None
+        bounds.append(default if item is None else int(item.i))
+    first, behind, _ = slice(*bounds).indices(rank)  # clamped as ONNX's Shape-15 has it
+    return first, max(first, behind)
+
+
+def _is_before(state: State, name: str, node: Node) -> bool:
+    """Whether a tensor is there before a node, so that it cannot depend on it."""
+    maker = state.producers.get(name)
+    return maker is None or maker.slot < node.slot
+
+
+def _parts(sizes: Shape, known: dict[str, Shape]) -> Iterator[Part]:
+    """Sizes as few parts, up to the first that no tensor has."""
+    at = 0
+    while at < len(sizes):
+        rest = sizes[at:]
+        best = Part(None, 0, tuple(_numbers(rest)))
+        for name, shape in known.items():
+            for axis in range(len(shape)):
+                run = _run(rest, shape[axis:])
+                is_known = all(isinstance(size, int) for size in run)
+                if len(run) > len(best.sizes) and not is_known:
+                    best = Part(name, axis, run)
+        if not best.sizes:
+            return
+        yield best
+        at += len(best.sizes)
+
+
+def _numbers(sizes: Shape) -> Iterator[int]:
+    for size in sizes:
+        if not isinstance(size, int):
+            return
+        yield size
+
+
+def _run(sizes: Shape, others: Shape) -> Shape:
+    """The sizes up to the first that differs from the other's."""
+    pairs = list(zip(sizes, others, strict=False))
+    same = next((place for place, (one, other) in enumerate(pairs) if one != other), len(pairs))
+    return sizes[:same]
+
+
+def _makers(state: State, name: str, inside: set[Node]) -> list[Node]:
+    """The nodes of the match that a tensor comes of."""
+    found: dict[Node, None] = {}
+    waiting = [name]
+    while waiting:
+        node = state.producers.get(waiting.pop())
+        if node is not None and node in inside and node not in found:
+            found[node] = None
+            waiting += node.inputs
+    return sorted(found, key=lambda node: node.slot)

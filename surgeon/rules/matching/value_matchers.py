@@ -1,0 +1,119 @@
+"""Matchers of what is no node: parameters, constants by value, named tensors, and forms of one tensor."""
+
+from typing import Any
+
+from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.rules.matching.associative.chain import Matcher, Next
+from surgeon.rules.matching.match_state import VIRTUAL, State, close
+from surgeon.rules.matching.pattern import Literal, Var
+
+
+def var_matcher(var: Var) -> Matcher:
+    """A matcher that binds a parameter, or compares with what it is bound to already."""
+    key, kind = var.name, var.kind
+
+    def match(state: State, name: str, then: Next) -> bool:
+        bound = state.bound
+        if name[:1] == VIRTUAL:
+            return False
+        if key in bound:
+            held = bound[key]
+            return (held == name or (isinstance(held, str) and state.same(held, name))) and then()
+        if kind == "constant" and not state.is_constant(name):
+            return False
+        return _bind(state, key, name, then)
+
+    return _captured_number(var) if kind in ("scalar", "list") else match
+
+
+def _bind(state: State, key: str, held: Any, then: Next) -> bool:
+    state.bound[key] = held
+    if then():
+        return True
+    del state.bound[key]
+    return False
+
+
+def _captured_number(var: Var) -> Matcher:
+    """Bind the Python value in a small constant."""
+
+    def match(state: State, name: str, then: Next) -> bool:
+        number = number_of(state, var, name)
+        return number is not None and bind_number(state, var, number, then)
+
+    return match
+
+
+def number_of(state: State, var: Var, name: str) -> Any:
+    """The number or the list of numbers that a constant has for a variable; None where it is no such constant."""
+    value = state.constant(name)
+    if value is None or (var.kind == "scalar" and value.scalar is None):
+        return None
+    found = value.array.reshape(-1).tolist()
+    return found[0] if var.kind == "scalar" else found
+
+
+def bind_number(state: State, var: Var, number: Any, then: Next) -> bool:
+    """Bind a Python value (kept in a 1-tuple, to tell it from a tensor's name)."""
+    if var.name in state.bound:
+        return is_held(state, var, number) and then()
+    return _bind(state, var.name, (number,), then)
+
+
+def bind_nothing(state: State, var: Var, then: Next) -> bool:
+    """Bind an input that is left out."""
+    if var.name in state.bound:
+        return state.bound[var.name] is None and then()
+    return _bind(state, var.name, None, then)
+
+
+def is_held(state: State, var: Var, number: Any) -> bool:
+    """Whether a name is bound to this number already."""
+    held = state.bound[var.name]
+    return bool(held == (number,)) or (
+        isinstance(held, tuple) and isinstance(number, (int, float)) and close(held[0], number, None, 0.0)
+    )
+
+
+def literal_matcher(literal: Literal) -> Matcher:
+    """A matcher of a constant by its value."""
+    return lambda state, name, then: state.equals(name, literal) and then()
+
+
+def named_matcher(name: str, inner: Matcher) -> Matcher:
+    """A matcher that binds an inner tensor."""
+    is_asked = not name.startswith("_")  # by the rule, not by a word for itself
+
+    def match(state: State, tensor: str, then: Next) -> bool:
+        if is_asked and tensor[:1] == VIRTUAL:
+            return False
+        if name in state.bound:
+            return state.same(state.bound[name], tensor) and inner(state, tensor, then)
+        state.bound[name] = tensor
+        if inner(state, tensor, then):
+            return True
+        del state.bound[name]
+        return False
+
+    return match
+
+
+def any_of_matcher(forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...]) -> Matcher:
+    """Match any of several forms.  heads: for each the ops that can make it (None: anything); others are not tried."""
+    by_op: dict[str, tuple[Matcher, ...]] = {}
+
+    def made(op: str) -> tuple[Matcher, ...]:
+        """The forms that a node of an op can make; what it lets through may be made by any."""
+        is_open = op in TRANSPARENT
+        fitting = (form for form, ops in zip(forms, heads, strict=True) if is_open or ops is None or op in ops)
+        return tuple(fitting)
+
+    def match(state: State, name: str, then: Next) -> bool:
+        source = state.producers.get(name)
+        op = "" if source is None else source.op
+        tried = by_op.get(op)
+        if tried is None:
+            tried = by_op[op] = made(op)
+        return any(form(state, name, then) for form in tried)
+
+    return match

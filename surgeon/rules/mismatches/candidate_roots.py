@@ -1,0 +1,147 @@
+"""Where a pattern may start, or would if one op were another: the nodes at which to look for near misses."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.rules.matching.anchors import CLIMB_LIMIT, fitting
+from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value
+
+SIGHT = 3  # nodes down from a root, of which looks are made
+SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
+FEW = 64  # nodes that are few enough to look behind other ops above each
+
+
+@lru_cache(maxsize=4096)  # of more patterns than all rules have: each rewrite asks for them in turn
+def size(pattern: Pattern, made: frozenset[int] = frozenset()) -> int:
+    """The nodes of a pattern.  made: those that were found, which tell the form of an any_of, else the smallest."""
+    known: dict[int, frozenset[int]] = {}  # values are shared, and words that nest share them many times over
+
+    def operations(value: Value | None) -> frozenset[int]:
+        if id(value) not in known:
+            known[id(value)] = counted(value)
+        return known[id(value)]
+
+    def counted(value: Value | None) -> frozenset[int]:
+        if isinstance(value, Named):
+            return operations(value.value)
+        if isinstance(value, AnyOf):
+            return min((operations(form) for form in value.forms), key=lambda form: (-len(form & made), len(form)))
+        if not isinstance(value, Output):
+            return frozenset()
+        return frozenset({id(value.operation)}).union(*(operations(item) for item in value.operation.inputs))
+
+    return len(frozenset().union(*(operations(value) for value in pattern.outputs)))
+
+
+def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: bool = False) -> Iterator[Node]:
+    """Nodes at which a pattern may start, or would if ops were of another domain.
+
+    breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
+    that are there also where one is not.
+    """
+    if not may_lack and compiled.lacks(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
+        return
+    if compiled.wild is not None:
+        yield from fitting(scope, *compiled.wild)
+        return
+    spelling = compiled.spelling
+    if not spelling.required:
+        heads = spelling.heads[0]
+        yield from scope.live_nodes() if heads is None else _nodes(scope, heads)
+        return
+    groups: list[frozenset[str]] = []
+    for wanted in sorted(spelling.required, key=by_rarity):
+        group = wanted if scope.has_any(wanted) else _namesakes(scope, wanted)
+        if group:
+            groups.append(group)
+        elif not may_lack:
+            return
+    if not groups:
+        return
+    groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
+    way = Way(scope, compiled)
+    seen: set[Node] = set()
+    late: list[Node] = []  # what lies behind another op is looked at last: most of it is explained by then
+    anchors = [_nodes(scope, group) for group in groups[:breadth]]
+    for nodes in anchors:
+        is_rare = len(nodes) <= 2 * len(anchors[0]) + FEW
+        for anchor in nodes:
+            straight, around = way.up(anchor, is_rare)
+            late += reversed(around)
+            for root in reversed(straight):
+                if root not in seen:
+                    seen.add(root)
+                    yield root
+    yield from (root for root in dict.fromkeys(late) if root not in seen)
+    if not seen and not late:
+        yield from _nodes(scope, spelling.heads[0] or frozenset())
+
+
+class Way:
+    """The way from an op that a pattern needs up to nodes where it may start, as `climb` goes it.
+
+    Ops of other domains pass for those of the pattern, and one op on the way may be any; and it goes up hardly further
+    than the pattern has nodes.  For an op of a tensor and a constant (r²), one of that tensor twice (r · r) passes.
+    """
+
+    def __init__(self, scope: Scope, compiled: Compiled) -> None:
+        self.scope = scope
+        self.heads, self.allowed = _bare(compiled.spelling.heads[0]), _bare(compiled.spelling.allowed)
+        self.depth = min(compiled.depth, size(compiled.pattern) + SLACK)
+        first = next(iter(compiled.pattern.outputs), None)  # what a search finds has none
+        inputs = first.operation.inputs if isinstance(first, Output) else ()
+        self.may_double = any(isinstance(value, Literal) for value in inputs)
+
+    def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:
+        """Nodes at which the pattern may start, nearest first: those straight above, and those behind another op.
+
+        is_rare: whether to look behind other ops at all.
+        """
+        found: tuple[list[Node], list[Node]] = ([], [])
+        level, seen = {anchor: False}, {anchor}
+        for _ in range(self.depth):
+            above: dict[Node, bool] = {}
+            for node, has_passed in level.items():
+                is_doubled = self.may_double and len(node.inputs) > len(set(node.inputs)) == 1
+                if self.heads is None or split_op(node.op)[1] in self.heads or is_doubled:
+                    found[has_passed].append(node)
+                for reader in (reader for name in node.outputs for reader in self.scope.readers(name)):
+                    passes = self.allowed is not None and split_op(reader.op)[1] not in self.allowed
+                    if passes and (has_passed or not is_rare):
+                        continue
+                    if reader not in seen and reader.scope is self.scope and reader.alive:
+                        above[reader] = above.get(reader, True) and (passes or has_passed)
+            seen.update(above)
+            level = above
+            if not level or len(seen) > CLIMB_LIMIT:
+                break
+        return found
+
+
+def _bare(ops: frozenset[str] | None) -> frozenset[str] | None:
+    return None if ops is None else frozenset(split_op(op)[1] for op in ops)
+
+
+def _nodes(scope: Scope, group: frozenset[str]) -> list[Node]:
+    return [node for op in sorted(group) for node in scope.by_op.get(op, ()) if node.alive]
+
+
+def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
+    """The same names in other domains, as far as the scope has nodes of them; it has none of the ops themselves."""
+    names = {split_op(op)[1] for op in group}
+    others = (op for op in scope.by_op if op not in group and split_op(op)[1] in names)
+    return frozenset(op for op in others if scope.has(op))
+
+
+def looks(root: Node | None, depth: int = SIGHT) -> tuple[object, ...]:
+    """The ops of a node and of those that make what it reads, as many nodes down."""
+    if root is None or not depth:
+        return () if root is None else (root.op,)
+    producers = root.scope.producers
+    return root.op, *[looks(producers.get(name), depth - 1) for name in root.inputs]
+
+
+def by_rarity(group: frozenset[str]) -> tuple[int, list[str]]:
+    return len(group), sorted(group)

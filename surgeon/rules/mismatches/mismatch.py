@@ -1,0 +1,201 @@
+"""What stands against a match, as data: one finding of one attempt, and the mismatch that a person reads."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from surgeon.ops.schemas.helper_names import helper_name
+from surgeon.result_base import Displayed
+from surgeon.text import and_more, counted
+
+Kind = Literal[
+    "",
+    "value",
+    "operand",
+    "op",
+    "domain",
+    "attribute",
+    "missing optional",
+    "dtype",
+    "rank",
+    "shape condition",
+    "condition",
+    "escape",
+    "graph output",
+    "opset",
+    "kernel",
+    "schema",
+    "target",
+    "absent",
+    "already",
+    "limit",
+]
+CERTAIN = frozenset(
+    {"value", "attribute", "domain", "dtype", "rank", "missing optional"}
+)  # no better one is looked for
+
+SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
+NOT_TAKEN = frozenset({"op", "domain"})  # the node at which these are found is not among those that match
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that stands against a match.
+
+    where: file:line of the pattern; op: what that line asks for.  wanted, found: in words that hold for all equal
+    misses; seen: where it was found, as the sentence says it; at: the node or tensor concerned, where it is one.
+    told: the sentence, where it is not `wanted ..., found ...`.  change: what would mend it, as a command; empty where
+    that is not obvious.  opset: the version of ai.onnx at which it would be mended, 0 where that is no help.
+    """
+
+    kind: Kind
+    wanted: str
+    found: str
+    seen: str = ""
+    told: str = ""
+    change: str = ""
+    where: str = ""
+    op: str = ""
+    at: str = ""
+    opset: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The finding as people read it."""
+        return self.told or f"wanted {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedLine:
+    """A line of a rule's file as it is and as it would be, or several that go together.
+
+    file: its path; line: the number of the first one.
+    """
+
+    file: str
+    line: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEdit:
+    """A change to a rule's own pattern with which it fires where it was missed.
+
+    what: what it does, as a command; lines: what is to be pasted, and where.
+    """
+
+    what: str
+    lines: tuple[ChangedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch(Displayed):
+    """Why a pattern does not fit somewhere.  It prints as the command line shows it.
+
+    Attributes:
+        rule: the rule's name.
+        pattern: the pattern's name.
+        node: the last node of the site, "" where the model as a whole lacks something.
+        reason: the sentence.
+        where: file:line of the pattern.
+        matched: how many nodes of the pattern fit.
+        total: how many nodes the form has that came furthest, 0 where all of it fits.
+        kind: what is wrong: "value", "op", "attribute", "dtype", "escape", "absent", ...
+        wanted: what the pattern asks for, in words that hold for all equal misses.
+        found: what is there.
+        change: the smallest change to the model that would make the rule fire, "" where it is not obvious.
+        op: what the line of the pattern asks for.
+        at: the node or tensor where it was found.
+        also: what else stands against it.
+        scope: the body or function that the site lies in, "" for the main graph.
+        others: the further nodes with an equal miss.
+        opset: the version of ai.onnx with which the rule would fire, 0 where that is no help.
+        near: whether the rule came so near that who reads of a rewrite should know.
+        of_written: whether a node is among those that are matched or in the way which the same run wrote.
+        edits: changes of the rule, where it is the user's own and `explain` was asked: each makes it fire here.
+
+    Examples:
+        >>> import surgeon
+        >>> miss = surgeon.explain("notebooks/models/tiny_distilbert.onnx", "skip_layer_norm")[0]
+        >>> miss.node, miss.kind, miss.matched, miss.total, miss.found
+        ('node_layer_norm', 'shape condition', 2, 2, 'float[1, min(64, sequence), 32]')
+    """
+
+    rule: str
+    pattern: str
+    node: str
+    reason: str
+    where: str
+    matched: int
+    total: int = 0
+    kind: Kind = ""
+    wanted: str = ""
+    found: str = ""
+    change: str = ""
+    op: str = ""
+    at: str = ""
+    also: str = ""
+    scope: str = ""
+    others: tuple[str, ...] = ()
+    opset: int = 0
+    near: bool = False
+    of_written: bool = False
+    edits: tuple[RuleEdit, ...] = ()
+    _seen: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the index and the rule, to draw it by
+
+    @property
+    def count(self) -> int:
+        """At how many sites it is missed so."""
+        return 1 + len(self.others)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mismatch as JSON can hold it."""
+        edits = [asdict(edit) for edit in self.edits]
+        told = {item.name: getattr(self, item.name) for item in fields(self) if not item.name.startswith("_")}
+        return {**told, "others": list(self.others), "edits": edits}
+
+    def __str__(self) -> str:
+        """What the command line shows of it."""
+        return "\n".join([miss_text(self), *further_lines(self)])
+
+
+def miss_text(miss: Mismatch, rules: str = "", others: int | None = None) -> str:
+    """A miss in one line: the rules, where in the model, why, where in the rule, and how much of it fitted."""
+    more = and_more(len(miss.others) if others is None else others, "like it")
+    at = f" at {miss.node}{more}" if miss.node else ""
+    return f"{rules or miss.rule}{at}: {told(miss)}"
+
+
+def told(miss: Mismatch) -> str:
+    """Why, where in the rule, and how much of it fitted."""
+    return f"{miss.reason} ({pattern_line(miss.where, miss.op)}){_matched_text(miss) if miss.node else ''}"
+
+
+def further_lines(miss: Mismatch) -> Iterator[str]:
+    """What else is known of a miss: what was seen, what else stands against it, and what would mend it."""
+    if miss.kind in SEEN and miss.found and miss.found not in miss.reason:
+        yield f"  found: {miss.found} for {miss.at!r}"
+    if miss.also:
+        yield f"  and: {miss.also}"
+    for number, edit in enumerate(miss.edits):
+        yield f"  {'or' if number else 'change the rule'}: {edit.what}"
+        for item in edit.lines:
+            lines = enumerate(item.new.splitlines(), start=item.line)
+            yield from (f"    {Path(item.file).name}:{at}: {text}" for at, text in lines)
+    if miss.change:
+        yield f"  {'or change the model' if miss.edits else 'change'}: {miss.change}"
+
+
+def pattern_line(where: str, op: str) -> str:
+    """A line of a pattern and what it asks for: gelu.py:9 erf."""
+    domain, _, name = op.rpartition("::")
+    return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
+
+
+def _matched_text(miss: Mismatch) -> str:
+    """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
+    if miss.total:
+        return f"; {miss.matched} of {counted(miss.total, 'node')} matched"
+    return f"; {counted(miss.matched, 'node')} matched" if miss.matched else ""

@@ -1,0 +1,85 @@
+"""The smallest change to a model that would mend a miss, as a command; empty where it is not obvious."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy.typing as npt
+from onnx import numpy_helper
+
+from surgeon.ir.scope import Node, split_op
+from surgeon.ops.builder.graph import DOMAINS
+from surgeon.ops.schemas import schema
+from surgeon.ops.schemas.attribute_values import attribute_proto, value_text
+from surgeon.rules.matching.match_state import State
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.onnx_inference import keeps_its_kind
+
+
+def other_value(
+    state: State, nodes: Sequence[Node], name: str, value: str, array: npt.NDArray[Any] | None = None
+) -> str:
+    """Give a constant another value; one that others read too, or that is computed, is replaced where it is read.
+
+    nodes: those matched so far.  array: the value, of integers: where what reads it would make another shape, there is
+    more to change than that.
+    """
+    home = state.scope.home(name)
+    if home is None or not state.index.constants.is_constant(state.scope, name):
+        return ""
+    if array is not None and not all(_reads_as_well(state, item, name, array) for item in nodes if name in item.inputs):
+        return ""
+    node = home.producers.get(name)
+    if len(home.readers(name)) == 1 and (node is None or node.op == "Constant"):
+        return f"make {name if node is None else node.label} {value}"
+    reader = next((item for item in reversed(nodes) if name in item.inputs), None)
+    return f"let {reader.label} read {value} in place of {name!r}" if reader is not None else ""
+
+
+def fixed(state: State, name: str) -> str:
+    """Make a constant of an initializer that a caller may override."""
+    home = state.scope.home(name)
+    is_default = home is not None and name in home.initializers and name in home.inputs
+    return f"take {name!r} out of the inputs of the graph" if is_default else ""
+
+
+def other_attribute(state: State, node: Node, name: str, value: Any) -> str:
+    """Give an attribute another value; or none, where its op is known to do without.
+
+    Not where the node would make another shape or dtype then: there is more to change than that.
+    """
+    domain, op = split_op(node.op)
+    known = schema(domain, op, node.scope.versions.get(domain))
+    spec = known.attributes.get(name) if known is not None else None
+    if value is None and (spec is None or spec.required):
+        return ""
+    with suppress(TypeError, ValueError):  # of another kind: nobody's op, or no value of this one's
+        kind = spec.type if spec is not None else None
+        made = None if value is None else attribute_proto(name, value, kind)
+        if keeps_its_kind(shapes_of(state.index).site(node), {name: made}, {}):
+            change = f"set {name} of {node.label} to {value_text(value)}"
+            return f"remove {name} from {node.label}" if value is None else change
+    return ""
+
+
+def _reads_as_well(state: State, node: Node, name: str, array: npt.NDArray[Any]) -> bool:
+    """Whether a node makes the same shapes of another value of an input."""
+    made = numpy_helper.from_array(array)
+    places = [place for place, item in enumerate(node.inputs) if item == name]
+    return keeps_its_kind(shapes_of(state.index).site(node), {}, dict.fromkeys(places, made))
+
+
+def other_domain(node: Node, domain: str) -> str:
+    """Use the op of the same name of another domain, where that has it at the version in force."""
+    if schema(domain, split_op(node.op)[1], node.scope.versions.get(domain)) is None and domain in DOMAINS:
+        return ""
+    return f"move {node.label} to domain {domain or 'ai.onnx'}"
+
+
+def fewer_uses(name: str, readers: list[Node]) -> str:
+    """Remove the readers that a match may not take a tensor from."""
+    if len(readers) == 1:
+        return f"remove the use of {name!r} by node {readers[0].label}"
+    if len(readers) <= 3:
+        return f"remove the uses of {name!r} by nodes {' and '.join(node.label for node in readers)}"
+    return ""

@@ -1,0 +1,95 @@
+"""Whether a pattern is found in what a function writes, told from the two traces alone."""
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations, zip_longest
+from typing import Any
+
+import numpy as np
+
+from surgeon.ir.scope import qualified
+from surgeon.ops.traits.trait_lookup import COMMUTATIVE
+from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, walk
+
+MOST_PERMUTED = 4  # inputs that may stand in any order
+MOST_STEPS = 20_000  # after which a pattern of many forms is taken not to be there
+
+Held = dict[str, Any]
+
+
+def is_found_in(pattern: Pattern, written: Pattern) -> bool:
+    """Whether a pattern matches nodes that a form writes, whatever its captures are.
+
+    Sums and products are compared as they are nested: what is found is there, and more may be found in a model.
+    """
+    search = _Embedding([value for value in first_forms(written) if isinstance(value, Output)])
+    return any(True for _ in search.outputs(pattern.outputs, {}))
+
+
+def first_forms(pattern: Pattern) -> list[Value]:
+    """What a function of a graph writes that is a pattern: the first of several forms."""
+    return list(walk([_plain(value) for value in pattern.outputs], _below_written))
+
+
+def _plain(value: Value) -> Value:
+    """What a form writes for a value: the first of several forms."""
+    while isinstance(value, (AnyOf, Named)):
+        value = value.forms[0] if isinstance(value, AnyOf) else value.value
+    return value
+
+
+def _below_written(value: Value) -> tuple[Value | None, ...]:
+    inputs = value.operation.inputs if isinstance(value, Output) else ()
+    return tuple(None if item is None else _plain(item) for item in inputs)
+
+
+class _Embedding:
+    """One search for a pattern.  made: what nodes make.  steps: how many values were compared."""
+
+    def __init__(self, made: Sequence[Value]) -> None:
+        self.made, self.steps = made, 0
+
+    def outputs(self, wanted: Sequence[Value], held: Held) -> Iterator[Held]:
+        """The ways in which all outputs of a pattern are among what is made."""
+        if not wanted:
+            yield held
+            return
+        for value in self.made:
+            for way in self.fits(wanted[0], value, held):
+                yield from self.outputs(wanted[1:], way)
+
+    def fits(self, wanted: Value | None, found: Value | None, held: Held) -> Iterator[Held]:
+        """The ways in which a value of a pattern is a value that is written; what its captures are then."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            return
+        if wanted is None or found is None:
+            if wanted is found:
+                yield held
+            return
+        found = _plain(found)
+        if isinstance(wanted, AnyOf):
+            for form in wanted.forms:
+                yield from self.fits(form, found, held)
+        elif isinstance(wanted, Named):
+            yield from self.fits(wanted.value, found, held)
+        elif isinstance(wanted, Var):
+            kind = found.kind if isinstance(found, Var) else "constant" if isinstance(found, Literal) else "tensor"
+            if held.get(wanted.name, found) is found and wanted.kind in ("tensor", kind):
+                yield {**held, wanted.name: found}
+        elif isinstance(wanted, Literal):
+            if isinstance(found, Literal) and np.array_equal(wanted.value, found.value):
+                yield held
+        elif isinstance(found, Output) and found.position == wanted.position:
+            yield from self._same_node(wanted.operation, found.operation, held)
+
+    def _same_node(self, wanted: Operation, found: Operation, held: Held) -> Iterator[Held]:
+        op = qualified(wanted.domain, wanted.op)
+        is_open = wanted.rest is not None or wanted.others is not None
+        if is_open or op != qualified(found.domain, found.op) or wanted.attributes != found.attributes:
+            return
+        is_free = op in COMMUTATIVE and len(found.inputs) <= MOST_PERMUTED
+        for order in permutations(found.inputs) if is_free else [found.inputs]:
+            ways = [held]
+            for one, other in zip_longest(wanted.inputs, order):
+                ways = [further for way in ways for further in self.fits(one, other, way)]
+            yield from ways

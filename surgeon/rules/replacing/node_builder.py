@@ -1,0 +1,119 @@
+"""The nodes that one step writes: names, records, and what they carry of those whose place they take."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import onnx
+from onnx import AttributeProto, GraphProto, NodeProto
+
+from surgeon.file.protobuf.node_encoder import FROM, RULE, doc_record, kind_record, metadata_record, node_record
+from surgeon.ir.mutations import hold
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traversal import graphs_in
+from surgeon.rules.replacing.replacement import FixedTensor, Made, Ref
+
+NO_NAMES: Mapping[Ref, str] = {}
+
+
+@dataclass(slots=True)
+class Maker:
+    """Makes the nodes of one step.
+
+    label: what to call the root.  fresh: a name like another that is free.  name: that of the one node made, where it
+    is of the op of the one that goes, and takes it over.
+    """
+
+    fresh: Callable[[str], str]
+    scope: Scope
+    root: Node
+    label: str
+    slot: int
+    provenance: bytes  # fields of a NodeProto; behind another's bytes they are part of it
+    name: str = ""
+
+    def stem(self, op: str) -> str:
+        """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
+        folder, slash, leaf = self.label.rpartition("/")
+        if slash:
+            return f"{folder}/{op}"
+        old = re.escape(self.root.op.rpartition("::")[2])
+        replaced = re.sub(rf"(?<![a-zA-Z]){old}(?![a-zA-Z])", op, leaf, count=1, flags=re.IGNORECASE)
+        return replaced if replaced != leaf else f"{leaf}_{op}"
+
+    def tensor(self, op: str, place: int = 0) -> str:
+        """A free name for what a node of an op makes."""
+        return self.fresh(f"{self.stem(op)}_output_{place}")
+
+    def node(self, made: Made, names: dict[Ref, str]) -> Node:
+        """A node with its tensors named; not yet part of the scope."""
+        inputs = tuple([names[ref] for ref in made.inputs])
+        outputs = tuple([names[ref] for ref in made.makes])
+        return self.named(made, inputs, outputs, names)
+
+    def named(
+        self, made: Made, inputs: tuple[str, ...], outputs: tuple[str, ...], names: Mapping[Ref, str] = NO_NAMES
+    ) -> Node:
+        """The same by the names of what it reads and makes.  names: those of what its bodies read."""
+        name = self.name if self.name and made.qualified == self.root.op else self.fresh(self.stem(made.op))
+        kind = made.kind
+        if made.holds_graphs:
+            free = {inner: names[ref] for inner, ref in made.free}
+            for read in free.values():  # for these bodies are no scopes of the index
+                hold(self.scope, read, f"the body of {name!r} reads it")
+            attributes = [renamed(item, free, self.fresh).SerializeToString() for item in made.attributes]
+            kind = kind_record(made.op, made.domain, attributes)
+        record = node_record(name, inputs, outputs) + kind + self.provenance
+        return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
+
+
+def renamed(item: AttributeProto, free: dict[str, str], fresh: Callable[[str], str]) -> AttributeProto:
+    """A copy in which the graphs read `free` from around them, and all that they make has a name of its own."""
+    made = AttributeProto()
+    made.CopyFrom(item)
+    for graph in graphs_in(made):
+        _rename(graph, free, fresh)
+    return made
+
+
+def _rename(graph: GraphProto, around: dict[str, str], fresh: Callable[[str], str]) -> None:
+    names = dict(around)
+    tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+    own = [*(value.name for value in graph.input), *(tensor.name for tensor in tensors)]
+    own += [name for node in graph.node for name in node.output if name]
+    names.update((name, fresh(name)) for name in dict.fromkeys(own))
+    for value in (*graph.input, *graph.output, *tensors):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for item in node.attribute:
+            for inner in graphs_in(item):
+                _rename(inner, names, fresh)
+
+
+def constant_node(item: FixedTensor) -> Made:
+    return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
+
+
+def provenance(scope: Scope, gone: Sequence[Node], root: NodeProto, rule: str, had_rules: bool) -> bytes:
+    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
+    names = scope.names
+    sources: list[str] = []
+    for node in gone:
+        if node.record is None and not had_rules:
+            sources.append(names[node.origin] or node.label)
+            continue
+        proto = node.proto
+        earlier = [item.value for item in proto.metadata_props if item.key == FROM]
+        sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
+    parts = [doc_record(root.doc_string)]
+    parts += [metadata_record(item.key, item.value) for item in root.metadata_props[:] if item.key not in (FROM, RULE)]
+    parts += (metadata_record(FROM, ", ".join(dict.fromkeys(sources))), _rule_record(rule))
+    return b"".join(parts)
+
+
+@cache
+def _rule_record(rule: str) -> bytes:
+    return metadata_record(RULE, rule)

@@ -1,0 +1,400 @@
+"""A replacement, built on a small `gs.Graph` by the same helpers as patterns, and turned into nodes one by one."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+from onnx import AttributeProto, NodeProto, helper
+
+from surgeon.errors import Refused, RuleError, require
+from surgeon.file.protobuf.node_encoder import kind_record
+from surgeon.file.tensors.decoding import encode
+from surgeon.ir.scope import qualified
+from surgeon.ops.builder.graph import Absent, Graph, Inner, Number, Untold
+from surgeon.ops.builder.tensor_operators import building
+from surgeon.ops.schemas import schema
+from surgeon.ops.schemas.attribute_values import attribute_proto
+from surgeon.ops.traversal import GRAPHS, called_by, key_of
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.tracing.annotations import parameters_of
+from surgeon.rules.tracing.declared_captures import record_of
+from surgeon.text import counted
+
+LARGE = 1024  # bytes
+FREE = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs
+# How a parameter is annotated for each type of attribute.
+_ANNOTATIONS = {
+    AttributeProto.FLOAT: "float",
+    AttributeProto.INT: "int",
+    AttributeProto.STRING: "str",
+    **dict.fromkeys((AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS), "list"),
+}
+
+
+class Ref(NamedTuple):
+    """A tensor of a fragment.  kind: "empty", "capture" (key: a name of the pattern), "inner" or "constant"."""
+
+    kind: str
+    key: Any = None
+
+    def __str__(self) -> str:
+        """What to call the tensor: a capture by its name in the pattern, and for *rest its place."""
+        if self.kind == "capture":
+            name, place = self.key
+            return f"{name}[{place}]" if place else str(name)
+        return "" if self.kind == "empty" else f"{self.kind} {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A node of a fragment, ready to be written once its tensors have names.
+
+    kind: the part of its record that does not depend on names.  free: what its bodies read from around them, by the
+    names that they have for it; reads: its inputs and that.  makes: its outputs.  holds_graphs: whether an attribute is
+    a graph.
+    """
+
+    domain: str
+    op: str
+    inputs: tuple[Ref, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[AttributeProto, ...]
+    free: tuple[tuple[str, Ref], ...] = ()
+    qualified: str = field(init=False)
+    kind: bytes = field(init=False)
+    holds_graphs: bool = field(init=False)
+    reads: tuple[Ref, ...] = field(init=False)
+    makes: tuple[Ref, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "qualified", qualified(self.domain, self.op))
+        attributes = [item.SerializeToString() for item in self.attributes]
+        object.__setattr__(self, "kind", kind_record(self.op, self.domain, attributes))
+        object.__setattr__(self, "holds_graphs", any(item.type in GRAPHS for item in self.attributes))
+        object.__setattr__(self, "reads", (*self.inputs, *(ref for _, ref in self.free)))
+        object.__setattr__(self, "makes", tuple(Ref("inner", number) for number in self.outputs))
+
+    def proto(self, name_of: Callable[[Ref], str]) -> NodeProto:
+        """The node as a message, its tensors named."""
+        inputs, outputs = map(name_of, self.inputs), map(name_of, self.makes)
+        made = helper.make_node(self.op, list(inputs), list(outputs), domain=self.domain)
+        made.attribute.extend(self.attributes)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTensor:
+    """A constant that the replacement wrote.  like: whose dtype it takes where that is unknown until run time."""
+
+    values: np.ndarray[Any, np.dtype[Any]]
+    like: Ref | None
+
+    @property
+    def content(self) -> tuple[str, tuple[int, ...], bytes]:
+        """What equal constants have in common: dtype, shape and bytes, of a large one (a weight) their digest."""
+        values = self.values
+        data = values.tobytes()
+        if len(data) >= LARGE:
+            from hashlib import blake2b  # not at the top: few constants are large
+
+            data = blake2b(data).digest()
+        return values.dtype.str + values.dtype.name, values.shape, data
+
+    def proto(self, name: str) -> onnx.TensorProto:
+        """The constant as a named TensorProto."""
+        return encode(np.ascontiguousarray(self.values).reshape(self.values.shape), name)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeReference:
+    """An attribute of the local function in whose body it is used: alpha in g.constant(value_float=alpha)."""
+
+    name: str
+    kind: int
+
+    def proto(self, name: str) -> AttributeProto:
+        """An attribute that takes its value from the function's."""
+        return AttributeProto(name=name, type=cast(AttributeProto.AttributeType, self.kind), ref_attr_name=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures among it.
+
+    functions: local functions that the nodes call, and that the model is to have.
+    """
+
+    nodes: tuple[Made, ...]
+    constants: tuple[FixedTensor, ...]
+    outputs: tuple[Ref, ...]
+    captures: tuple[tuple[str, int], ...]
+    functions: tuple[onnx.FunctionProto, ...] = ()
+
+    def as_protos(self) -> Iterator[NodeProto]:
+        """The nodes with provisional names: those of their Refs."""
+        return (node.proto(str) for node in self.nodes)
+
+    def as_body(self, inputs: Mapping[Ref, str]) -> tuple[list[NodeProto], list[str]]:
+        """The nodes of a local function that has these inputs, in order, and the names of its outputs."""
+        names = {**inputs, Ref("empty"): ""}
+        for item in self.nodes:
+            for place, number in enumerate(item.outputs):
+                names[Ref("inner", number)] = f"{item.op}_{number}" + (f"_{place}" if place else "")
+        made: list[NodeProto] = []
+        for item in self.nodes:
+            made += (node for ref in item.inputs for node in self._constant(ref, names))
+            made.append(item.proto(names.__getitem__))
+        outputs: list[str] = []
+        for ref in self.outputs:
+            made += self._constant(ref, names)
+            name = names[ref]
+            if ref.kind != "inner" or name in outputs:
+                name = f"output_{len(outputs)}"
+                made.append(helper.make_node("Identity", [names[ref]], [name]))
+            outputs.append(name)
+        return made, outputs
+
+    def _constant(self, ref: Ref, names: dict[Ref, str]) -> Iterator[NodeProto]:
+        """The nodes that hold a constant in a function, which has no initializers, where it is first read."""
+        if ref.kind != "constant" or ref in names:
+            return
+        item = self.constants[ref.key]
+        name = names[ref] = f"constant_{ref.key}"
+        yield helper.make_node("Constant", [], [name], value=item.proto(""))
+        if item.like is not None:
+            names[ref] = f"{name}_cast"
+            yield helper.make_node("CastLike", [name, names[item.like]], [names[ref]])
+
+
+class _Replacement(Graph):
+    """The graph that a replacement builds on.  What the graph itself looks at, to type tensors, the rule did not."""
+
+    def __init__(self, match: Match, home: str) -> None:
+        self.matched = match
+        self.brought: list[gs.Tensor] = []
+        super().__init__(opset=match.scope.opset, versions=match.scope.versions, home=home)
+
+    def exposed(self, tensor: gs.Tensor) -> gs.Tensor:
+        """A further output of a pattern that is written again, where what is matched has it as an output."""
+        self.brought.append(tensor)
+        return tensor
+
+    def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
+        """Add one node."""
+        if "*" in domain + op or "?" in domain + op:
+            raise RuleError(f"'{domain}::{op}' stands for many operators, in patterns alone; name the one to write.")
+        inspected = self.matched.inspected
+        made = super().emit(domain, op, inputs, attributes, outputs)
+        self.matched.inspected = inspected
+        return made
+
+
+def build(function: Callable[..., Any], match: Match) -> Fragment:
+    """Run a replacement for one match.
+
+    Raises Refused when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
+    """
+    graph = _Replacement(match, home=(function.__module__ or "").partition(".")[0])
+    arguments, keywords = _arguments(function, match, 1)
+    with building(graph):
+        returned = function(graph, *arguments, **keywords)
+    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if returned is None:
+        raise RuleError(f"Replacement {function.__name__} returns None; end it with the tensor that it made.")
+    if len(results) < len(match.outputs):
+        results += graph.brought
+    results = _asked_for(results, match)
+    results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]  # a fixed size
+    for item in results:
+        if not isinstance(item, gs.Tensor):
+            told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
+            raise RuleError(f"{told}; return what a helper made, such as g.identity(x).")
+    if len(results) != len(match.outputs):
+        told = f"Replacement {function.__name__} returns {counted(len(results), 'tensor')}"
+        wanted = counted(len(match.outputs), "tensor")
+        raise RuleError(f"{told}, where the pattern {match.pattern.name} has {wanted}; return one for each.")
+    fragment = freeze(graph, results)
+    _refuse_inner(function, match, fragment)
+    if not graph.called:
+        return fragment
+    match.inspected = True  # whether a call may be written depends on what stands there
+    return with_functions(graph, fragment, match)
+
+
+def _asked_for(results: list[Any], match: Match) -> list[Any]:
+    """Of what a replacement returns the outputs of the match: tensors of g.exposed that nobody else reads are left."""
+    pattern = match.pattern
+    if len(results) <= len(match.outputs):
+        return results
+    behind = results[pattern.returned :]
+    if len(behind) != pattern.can_expose:
+        return results
+    return [*results[: pattern.returned], *(behind[place] for place in pattern.exposed)]
+
+
+def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:
+    """The fragment with the local functions that its nodes call, made for the model.
+
+    Raises Refused where the model can have none, or where the match is such a call already.
+    """
+    index = match.index
+    called = [graph.called[op] for op in dict.fromkeys(node.qualified for node in fragment.nodes) if op in graph.called]
+    functions = {key_of(item): item for one in called for item in one.protos(index.main.versions, index.ir_version)}
+    for node in match.nodes if len(match.nodes) == len(fragment.nodes) == 1 else ():
+        key = called_by(node.proto)
+        is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
+        require(not (key in functions and is_call), f"{node.op} is a call of that function already")
+    for item in functions.values():
+        index.local.require_free(item)
+    return replace(fragment, functions=tuple(functions.values()))
+
+
+def call_with_captures(function: Callable[..., Any], match: Match) -> None:
+    """Run a condition: a function of the match's captures, by name, or of the whole `match`.
+
+    Raises Refused when it calls `require` in vain, RuleError when it returns a verdict, which nobody would hear.
+    """
+    arguments, keywords = _arguments(function, match, 0)
+    returned = function(*arguments, **keywords)
+    if returned is not None:
+        raise RuleError(
+            f"Condition {function.__name__} returns {returned!r}, which says nothing; "
+            'call surgeon.require(condition, "why it must hold") in it.'
+        )
+
+
+def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[list[Any], dict[str, Any]]:
+    """What a function asks for by its parameters' names: captures, or the whole `match`.
+
+    A capture that the pattern does not bind takes the parameter's default.
+    """
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for parameter in parameters_of(function)[first:]:
+        value: Any
+        name, kind = parameter.name, parameter.how
+        record = record_of(parameter)
+        if record is not None:
+            own = match.pattern.record
+            value = (own if own is not None and issubclass(own, record) else record)(match)
+        elif name in match.bound:
+            value = match[name]
+        elif name == "match":
+            match.inspected = True
+            value = match
+        elif parameter.default is not inspect.Parameter.empty:
+            value = parameter.default
+        else:
+            raise RuleError(
+                f"{function.__name__} asks for {name!r}, which pattern {match.pattern.name} does not bind; "
+                f"it binds {', '.join(sorted(match.bound)) or 'nothing'}."
+            )
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            keywords.update(value)
+        elif kind is inspect.Parameter.KEYWORD_ONLY:
+            keywords[name] = value
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            arguments += value
+        else:
+            arguments.append(value)
+    return arguments, keywords
+
+
+def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:
+    """A replacement may not read a tensor whose node goes."""
+    made = {name for node in match.nodes for name in node.outputs}
+    for key in fragment.captures:
+        if match.tensor(key) in made:
+            raise RuleError(
+                f"Replacement {function.__name__} reads {key[0]!r}, which the match of {match.pattern.name} takes out; "
+                "build it anew from the pattern's inputs, or let the pattern return it."
+            )
+
+
+def freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
+    """Keep the nodes that the outputs need and number their tensors."""
+    known: dict[int, Ref] = {}
+    needed = {id(item) for item in results}
+    kept: list[Any] = []
+    for node in reversed(graph.nodes):
+        if any(id(tensor) in needed for tensor in node.outputs):
+            kept.append(node)
+            needed.update(id(tensor) for tensor in node.inputs)
+    kept.reverse()
+    numbers = {id(tensor): place for place, tensor in enumerate(out for node in kept for out in node.outputs)}
+    constants: list[FixedTensor] = []
+
+    def ref(tensor: Any) -> Ref:
+        if id(tensor) in known:
+            return known[id(tensor)]
+        if getattr(tensor, "key", None) is not None:  # a captured tensor, or an input of a local function
+            return Ref("capture", tensor.key)
+        if id(tensor) in numbers:
+            return Ref("inner", numbers[id(tensor)])
+        if isinstance(tensor, gs.Constant):
+            like = tensor.like if isinstance(tensor, Number) else None
+            while isinstance(like, Inner) and like.like is not None:
+                like = like.like
+            constants.append(FixedTensor(np.asarray(tensor.values), None if like is None else ref(like)))
+            known[id(tensor)] = Ref("constant", len(constants) - 1)
+            return known[id(tensor)]
+        if tensor.name == "":
+            return Ref("empty")
+        if isinstance(tensor, Absent):
+            raise RuleError(tensor.told)
+        if isinstance(tensor, Untold):
+            raise Refused(f"g.{tensor.name}() in it stands for a {tensor.what} that nothing tells")
+        raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")
+
+    nodes = []
+    for node in kept:
+        refs = tuple(ref(tensor) for tensor in node.inputs)
+        names = node.attrs.get(FREE, ())
+        inputs, held = refs[: len(refs) - len(names)], refs[len(refs) - len(names) :]
+        values = {name: value for name, value in node.attrs.items() if name != FREE}
+        attributes = tuple(_attributes(node.domain or "", node.op, values, graph))
+        outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
+        free = tuple(zip(names, held, strict=True))
+        nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes, free))
+    outputs_ = tuple(ref(tensor) for tensor in results)
+    refs = (*(item for node in nodes for item in node.reads), *outputs_)
+    captures = dict.fromkeys(item.key for item in refs if item.kind == "capture")
+    return Fragment(tuple(nodes), tuple(constants), outputs_, tuple(captures))
+
+
+def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> Iterator[AttributeProto]:
+    known = schema(domain, op, graph.version(domain))
+    for name, value in values.items():
+        if isinstance(value, AttributeProto):
+            yield value
+            continue
+        if isinstance(value, AttributeReference):
+            yield value.proto(name)
+            continue
+        spec = known.attributes.get(name) if known is not None else None
+        require(value is not None, f"attribute {name} of {op} has no value")
+        try:
+            made = attribute_proto(name, value, spec.type if spec is not None else None)
+        except (TypeError, ValueError) as error:
+            if isinstance(value, gs.Tensor):
+                raise RuleError(_tensor_as_attribute(name, op, value, spec)) from error
+            raise RuleError(
+                f"attribute {name} of {op} would be {value!r}, which no attribute can hold; give a number, a text, an "
+                "array, or a list of numbers or of texts (a size that is not fixed is no number)."
+            ) from error
+        yield made
+
+
+def _tensor_as_attribute(name: str, op: str, value: gs.Tensor, spec: Any) -> str:
+    """A sentence on a tensor that was given as an attribute: how to capture its number, where it is a constant."""
+    told = f"attribute {name} of {op} would be the tensor {value.name!r}, and an attribute holds numbers or texts"
+    parameter, is_fixed = getattr(value, "key", ("",))[0], getattr(value, "is_constant", False)
+    if not parameter or not is_fixed:
+        return f"{told}; give the tensor as an input, or compute the number in Python."
+    kind = _ANNOTATIONS.get(spec.type) if spec is not None else None
+    kind = kind or ("list" if value.shape else "float" if np.dtype(value.dtype).kind == "f" else "int")
+    return f"{told}. To have its value, annotate it in the pattern and in the replacement: {parameter}: {kind}."

@@ -1,0 +1,49 @@
+"""What steps at sites that look exactly alike have in common, worked out at the first of them.
+
+Models repeat themselves, and so do edits: the second of twenty thousand equal sites differs from the first in names.
+"""
+
+from dataclasses import dataclass
+
+from surgeon.ir.constants import CONSTANT_OPS
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.replacing.replacement import Fragment, Made, Ref
+
+NOTHING, OUTPUT = 0, 1  # places of the tensor that is left out and of what the match makes
+
+
+@dataclass(frozen=True, slots=True)
+class Mould:
+    """How one fragment is written at the sites of one template, its tensors by place.
+
+    The places are those of the input that is left out, of the output, of the captures, and of what only the fragment
+    makes.  captures: keys of matches.  inner: op and place among its outputs of the node that makes each.  nodes: with
+    the places of what they read and make.
+    """
+
+    captures: tuple[tuple[str, int], ...]
+    inner: tuple[tuple[str, int], ...]
+    nodes: tuple[tuple[Made, tuple[int, ...], tuple[int, ...]], ...]
+
+    @classmethod
+    def of(cls, match: Match, fragment: Fragment) -> "Mould | None":
+        """That of a match and others of its template; None where names are not all in which their steps may differ.
+
+        The edit puts nodes that read no constants in the place of the one that made the only output, none of which
+        could be one that goes, or brings anything but itself.
+        """
+        ops = {node.op for node in match.nodes}
+        (output, *others), made = fragment.outputs, fragment.nodes
+        is_plain = not (others or fragment.constants or fragment.functions or match.kept or match.sizes)
+        if not is_plain or output.kind != "inner":
+            return None
+        if any(node.qualified in ops or node.qualified in CONSTANT_OPS or node.holds_graphs for node in made):
+            return None
+        places = {Ref("empty"): NOTHING, output: OUTPUT}
+        captures = dict.fromkeys(ref for node in made for ref in node.reads if ref.kind == "capture")
+        inner = {ref: (node.op, place) for node in made for place, ref in enumerate(node.makes) if ref != output}
+        for ref in (*captures, *inner):
+            places[ref] = len(places)
+        placed = places.__getitem__
+        wired = ((node, tuple(map(placed, node.inputs)), tuple(map(placed, node.makes))) for node in made)
+        return cls(tuple(ref.key for ref in captures), tuple(inner.values()), tuple(wired))

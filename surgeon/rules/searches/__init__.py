@@ -1,0 +1,16 @@
+"""Searches for rules that no pattern can express; `surgeon.searches` lists them for users."""
+
+__all__ = [
+    "constant_conditions",
+    "constant_folding",
+    "counted_loops",
+    "duplicate_initializers",
+    "duplicate_nodes",
+    "duplicate_sizes",
+    "function_ops",
+    "no_op_nodes",
+    "positional_arguments",
+    "redundant_casts",
+    "redundant_qdq",
+    "sequential_gathers",
+]

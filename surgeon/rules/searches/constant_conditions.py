@@ -1,0 +1,152 @@
+"""What conditions decide that are known: the branch of an If that is taken, and what a Where, And or Or hands on."""
+
+from collections.abc import Callable, Iterator
+from itertools import compress
+
+from onnx import FunctionProto, GraphProto, NodeProto
+
+from surgeon.file.protobuf.payloads import size_of
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traversal import free_names
+from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.rules.searches.constant_folding import Folding
+from surgeon.shapes.index_shapes import elements_of
+from surgeon.shapes.values.symbolic_elements import Elements
+
+MOST = 1 << 24  # elements of the weights that a branch holds: they are read
+LARGEST = 1 << 16  # bytes of what is computed on the way to a condition
+BESIDE = ("condition", "untaken")  # what the inputs are called that are not handed on
+Choice = tuple[int, tuple[int, ...]]  # the place of the input that a node hands on, and those of all others
+
+
+def _decided(op: str, choose: Callable[[Elements, Node], Choice | None]) -> Callable[[Index, Scope], Iterator[Found]]:
+    """What goes over the nodes of an op.  choose: which inputs are handed on and not, None for any other node."""
+
+    def find(index: Index, scope: Scope) -> Iterator[Found]:
+        elements = elements_of(index)
+        for node in list(scope.by_op.get(op, ())):
+            choice = choose(elements, node) if node.alive else None
+            if choice is not None:
+                taken, others = choice
+                names = zip(BESIDE, (node.inputs[place] for place in others), strict=False)
+                yield Found((node,), node.outputs[:1], {"x": node.inputs[taken], "y": node.outputs[0], **dict(names)})
+
+    return find
+
+
+def _truth(elements: Elements, node: Node, place: int) -> bool | None:
+    """What an input holds everywhere, None where that is not known."""
+    choice = elements.choice(node.scope, node.inputs[place])
+    return bool(choice.inside) if choice is not None and choice.is_uniform else None
+
+
+def _beside(truth: bool) -> Callable[[Elements, Node], Choice | None]:
+    """The input beside one that holds a truth everywhere."""
+
+    def choose(elements: Elements, node: Node) -> Choice | None:
+        places = (place for place in (0, 1) if _truth(elements, node, place) is truth)
+        place = next(places, None)
+        return None if place is None else (1 - place, (place,))
+
+    return choose
+
+
+def _selected(elements: Elements, node: Node) -> Choice | None:
+    """The tensor that a Where takes everywhere."""
+    truth = _truth(elements, node, 0)
+    return None if truth is None else (1, (0, 2)) if truth else (2, (0, 1))
+
+
+def _always_true(index: Index, scope: Scope) -> Iterator[Found]:
+    """And with a condition that always holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
+    return _decided("And", _beside(True))(index, scope)
+
+
+def _never_true(index: Index, scope: Scope) -> Iterator[Found]:
+    """Or with a condition that never holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
+    return _decided("Or", _beside(False))(index, scope)
+
+
+def _one_sided(index: Index, scope: Scope) -> Iterator[Found]:
+    """Where by a `condition` that is the same everywhere.  Binds `x`, what it takes, `untaken`, and `y`, the result."""
+    return _decided("Where", _selected)(index, scope)
+
+
+always_true = Search(_always_true, "no And has a condition that always holds")
+never_true = Search(_never_true, "no Or has a condition that never holds")
+one_sided = Search(_one_sided, "no Where has a condition that is the same everywhere")
+
+
+def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
+    """If whose condition is a constant, or computed from constants and fixed sizes alone.
+
+    Binds `body`, the branch as a FunctionProto; `outside`, the tensors around it that it reads; `weights`, the arrays
+    of its initializers, which are further inputs of the function; and `used`, which of its outputs somebody reads.
+    """
+    folding: Folding | None = None
+    for node in list(scope.by_op.get("If", ())):
+        if not node.alive:
+            continue
+        condition = index.constants.scalar(scope, node.inputs[0])
+        if condition is not None:
+            place = _taken(index, node, bool(condition[0]), ())
+        else:
+            folding = folding or Folding.of(index, scope, LARGEST)
+            value = folding.values.get(node.inputs[0])
+            made_by = tuple(folding.makers(node.inputs[0]))
+            place = _taken(index, node, bool(value.item()), made_by) if value is not None and value.size == 1 else None
+        if place is not None:
+            yield place
+
+
+def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...]) -> Found | None:
+    """The place of an If whose branch is known and small enough to be read.
+
+    made_by: the nodes that compute the condition.
+    """
+    scope = node.scope
+    item = node.attribute("then_branch" if condition else "else_branch")
+    if item is None or item.ref_attr_name:
+        return None
+    body = next((inner for inner in scope.bodies if inner.owner is node and inner.proto == item.g), None)
+    if body is None or not isinstance(body.proto, GraphProto) or body.sparse or not is_as_read(body):
+        return None
+    weights = [index.constants.array(body, name) for name in body.initializers]
+    arrays = [array for array in weights if array is not None]
+    if len(arrays) < len(weights) or sum(array.size for array in arrays) > MOST:
+        return None
+    nodes = [index.model.body(inner) for inner in body.proto.node]
+    if sum(map(size_of, nodes)) > MOST:
+        return None
+    used = index.used(node)
+    outputs = tuple(compress(node.outputs, used))
+    if not outputs:
+        return None
+    outside = _outside(body.proto)
+    function = FunctionProto(name="branch", domain="surgeon.branch", input=[*outside, *body.initializers])
+    function.output.extend(value.name for value in body.proto.output)
+    # The constants of nodes, in bodies below too, were cut out of them: what is written anew holds them.
+    function.node.extend(NodeProto.FromString(index.model.full(inner)) for inner in body.proto.node)
+    bound = {"body": (function,), "outside": Several(outside), "weights": (arrays,), "used": (used,)}
+    return Found((node,), outputs, bound, made_by)
+
+
+def is_as_read(body: Scope) -> bool:
+    """Whether no rule has changed anything in a branch: it is taken as the file has it."""
+    kept = all(node.original and node.alive for node in body.nodes)
+    return kept and not body.redirected and all(map(is_as_read, body.bodies))
+
+
+def _outside(graph: GraphProto) -> list[str]:
+    """What a branch reads of the graphs around it, each name once."""
+    own = {tensor.name for tensor in graph.initializer}.union(*(node.output for node in graph.node))
+    names = dict.fromkeys(name for node in graph.node for name in free_names(node) if name not in own)
+    names.update((value.name, None) for value in graph.output if value.name not in own)
+    return list(names)
+
+
+decided_branches = Search(
+    _decided_branches, "no If has a condition that is fixed in the file", replaces=lambda op: op == "If"
+)

@@ -1,0 +1,275 @@
+"""Subgraphs of constants, and sizes that no free dimension changes: what they come to, in one pass over a scope."""
+
+from collections.abc import Iterator
+from functools import partial, update_wrapper
+from math import prod
+
+import onnx
+from onnx import helper
+
+from surgeon.file.tensors.decoding import Array
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ops.schemas import schema
+from surgeon.ops.traits.trait_lookup import COPYING, FOLDABLE, RANDOM, SPREADING, named, record
+from surgeon.printed_commands import command
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.values.integer_values import as_array
+from surgeon.text import and_more
+
+MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
+WORK, TIME = 1 << 26, 2.0  # elements of all inputs multiplied, and seconds, that running any op may take
+SIZES = named(lambda op: op.sizes)
+
+
+def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
+    """A search for nodes whose results are fixed in the file.
+
+    most: bytes of the largest result that is computed.  growth: bytes that a result may take beyond the constants it is
+    made of and that go with it: a mask spread out of one number, say, stays as it is.
+    Binds `values`, the arrays of the outputs.
+    """
+    find = partial(_constant_subgraphs, most, growth)
+    update_wrapper(find, _constant_subgraphs)
+    return Search(find, "nothing is computed from constants alone", left=partial(_left, most, growth))
+
+
+def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
+    """Nodes that compute from constants alone, up to a size: what is computed is written in their place."""
+    folding = Folding.of(index, scope, most)
+    for node, outputs in folding.places(growth)[0]:  # the last first, so that what one rests on is still there
+        values = [folding.values[name] for name in outputs]
+        yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
+
+
+def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
+    """What is computed from constants alone and stays, and why; "" where there is none."""
+    folding = Folding.of(index, scope, most)
+    left = folding.places(growth)[1]
+    if left:
+        name, more = max(left, key=lambda item: item[1])
+        which = f"{name!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
+        told = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
+        return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
+    for node, why in folding.stays.items():
+        return f"{node.label!r}{and_more(len(folding.stays) - 1)} is computed from constants alone and stays: {why}"
+    idle = folding.idle()
+    if idle:
+        which = f"{idle[0].label!r}{and_more(len(idle) - 1)} {'is' if len(idle) == 1 else 'are'}"
+        remedy = f"take out such nodes: {command('rewrite', 'IN', 'OUT', '--rules', 'dead_nodes')}"
+        return f"{which} computed from constants alone, but no output depends on the result; {remedy}"
+    for node in folding.nodes:
+        which = f"{node.label!r}{and_more(len(folding.nodes) - 1)}"
+        return f"folding copies of constants ({which}) would store the constants twice"
+    return ""
+
+
+class Folding:
+    """The constants of one scope, as its nodes are visited in order.
+
+    nodes: those whose results are fixed, in order.  values: of their outputs, and of the constants they read.
+    of_sizes: tensors that come from sizes.  stays: nodes that read nothing but constants and are not computed, and why.
+    """
+
+    def __init__(self, index: Index, scope: Scope, most: int) -> None:
+        self.index, self.scope, self.most = index, scope, most
+        self.nodes: list[Node] = []
+        self.values: dict[str, Array] = {}
+        self._made: set[Node] = set()
+        self.of_sizes: set[str] = set()
+        self.stays: dict[Node, str] = {}
+        self._owners = {body.owner for body in scope.bodies}
+        self._calls = {qualified(item.domain, item.name) for item in index.model.skeleton.functions}
+
+    @classmethod
+    def of(cls, index: Index, scope: Scope, most: int) -> "Folding":
+        """All that is fixed in a scope; nothing in one whose nodes are in no order."""
+        folding = cls(index, scope, most)
+        for node in () if scope.is_unsorted else scope.live_nodes():
+            folding.visit(node)
+        return folding
+
+    def places(self, growth: int) -> tuple[list[tuple[Node, tuple[str, ...]]], list[tuple[str, int]]]:
+        """Nodes to write out with those of their outputs that are used, the last first; and what would add too much.
+
+        Of the latter the name of an output, and the bytes it would add.
+        """
+        scope, absorbed = self.scope, set[Node]()
+        found: list[tuple[Node, tuple[str, ...]]] = []
+        left: list[tuple[str, int]] = []
+        for node in reversed(self.nodes):
+            used = [name for name in node.outputs if name and scope.is_needed(name)]
+            outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
+            if outside and node.op in COPYING:
+                continue  # of a weight: folded it would be there twice
+            added = self.added(node, used) if outside else 0
+            if added > growth:
+                left.append((outside[0], added))
+                continue
+            absorbed.add(node)
+            if outside:
+                found.append((node, tuple(used)))
+        return found, left
+
+    def idle(self) -> list[Node]:
+        """Nodes whose results are fixed, and that no output depends on, in order."""
+        found: set[Node] = set()
+        for node in reversed(self.nodes):
+            names = [name for name in node.outputs if name]
+            if all(name not in self.scope.held and found.issuperset(self.scope.readers(name)) for name in names):
+                found.add(node)
+        return [node for node in self.nodes if node in found]
+
+    def visit(self, node: Node) -> None:
+        """Take in one node, if its results are fixed and small enough."""
+        if node.op in self._calls or not node.inputs:
+            return
+        is_size = node.op in SIZES or not self.of_sizes.isdisjoint(node.inputs)
+        if is_size:
+            self.of_sizes.update(node.outputs)
+        found = self._by_shapes(node) if is_size and node.op in FOLDABLE else None
+        if found is None and node.op not in SIZES and not self._reads_data(node):
+            why = self._refusal(node)
+            found = None if why else self._computed(node)
+            if found is None:
+                self.stays[node] = why or "it takes more than a rewrite computes, or nothing here computes it"
+        if found is not None:
+            self.nodes.append(node)
+            self._made.add(node)
+            self.values.update(found)
+
+    def _refusal(self, node: Node) -> str:
+        """Why a node that reads nothing but constants is not to be computed; "" where it may be."""
+        if node.op in RANDOM or node in self._owners:
+            return "it is random" if node.op in RANDOM else "it holds a body"
+        if record(node.op).unshared:
+            return "written out it would not be quantised any more"
+        if "::" in node.op or schema("", node.op, self.scope.opset) is None:
+            return "it is of another domain than ai.onnx"
+        if self._adds_up_halves(node):
+            return "runtimes round sums of so few bits differently"
+        return ""
+
+    def below(self, node: Node) -> list[Node]:
+        """The nodes that make what a node computes from, in order."""
+        found: set[Node] = set()
+        waiting = list(node.inputs)
+        while waiting:
+            source = self.scope.producers.get(waiting.pop())
+            if source is None or source in found:
+                continue
+            if source in self._made or not source.original:  # a constant that was folded before stands for its nodes
+                found.add(source)
+                waiting += source.inputs
+        return sorted(found, key=lambda item: item.slot)
+
+    def makers(self, name: str) -> list[Node]:
+        """The nodes that make a tensor which is fixed, in order."""
+        source = self.scope.producers.get(name)
+        return [] if source is None else [*self.below(source), source]
+
+    def added(self, node: Node, used: list[str]) -> int:
+        """The bytes that results take beyond those of the constants that would go."""
+        gone = {node, *self.below(node)}
+        leaves = {name for item in gone for name in item.inputs if self.scope.producers.get(name) not in gone}
+        read = (name for name in leaves if name in self.values and gone.issuperset(self.scope.readers(name)))
+        return sum(self.values[name].nbytes for name in used) - sum(self.values[name].nbytes for name in read)
+
+    def _reads_data(self, node: Node) -> bool:
+        """Whether a node reads a tensor that is not fixed, or too large; one of a node that was not folded tells it."""
+        values, makers = self.values, self.scope.producers
+        for name in node.inputs:
+            if name and name not in values and name in makers and makers[name].op != "Constant":
+                return True
+        return not all(self._is_constant(name) for name in node.inputs if name)
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether a tensor is fixed, and small enough to be read; its value is known then."""
+        if name in self.values:
+            return True
+        source = self.scope.producers.get(name)
+        constants = self.index.constants
+        shape = constants.shape(self.scope, name) if constants.is_constant(self.scope, name) else None
+        if shape is None and source is None:
+            return False
+        if shape is not None and prod(shape) > READ:
+            return False
+        array = constants.array(self.scope, name)
+        if array is None or array.nbytes > READ or array.dtype.kind in "OSU":
+            return False
+        self.values[name] = array
+        return True
+
+    def _by_shapes(self, node: Node) -> dict[str, Array] | None:
+        """Results that are sizes, and the same whatever the free dimensions are."""
+        shapes, found = shapes_of(self.index), {}
+        for name in filter(None, node.outputs):
+            array = as_array(shapes.value(self.scope, name), shapes.facts(self.scope, name).dtype)
+            if array is None:
+                return None
+            found[name] = array
+        return found
+
+    def _computed(self, node: Node) -> dict[str, Array] | None:
+        """Results computed from constants; None where they are too large, or nothing computes them."""
+        names = [name for name in node.outputs if name]
+        if not all(self._is_small(node, name) for name in names):
+            return None
+        exact = {name: self.index.constants.get(self.scope, name) for name in names}
+        made = {name: value.array for name, value in exact.items() if value is not None}
+        if len(made) < len(names):
+            from surgeon.runtime.sessions.isolated_session import (
+                Away,  # not at the top: few models have something to fold
+            )
+            from surgeon.runtime.sessions.ort_session import SessionError
+            from surgeon.runtime.sessions.reference_evaluator import Evaluator
+
+            model = self._alone(node, names)
+            try:
+                with Evaluator(model) if node.op in FOLDABLE else Away(run_time=TIME).open(model) as one:
+                    made = one.run({name: self.values[name] for name in node.inputs if name})
+            except SessionError:
+                return None
+        right = all(self._has_stated_type(name, made[name]) for name in names)
+        return made if right and sum(array.nbytes for array in made.values()) <= self.most else None
+
+    def _adds_up_halves(self, node: Node) -> bool:
+        """Whether a node adds up numbers of 16 bits or less, or their products, which runtimes round differently.
+
+        So may any op of floats that is not known to do otherwise.
+        """
+        is_sum = bool(record(node.op).product) or record(node.op).adds_up
+        read = [self.values[name] for name in node.inputs if name and self.values[name].itemsize < 4]
+        return bool(read) if is_sum else node.op not in FOLDABLE and any(array.dtype.kind in "fV" for array in read)
+
+    def _is_small(self, node: Node, name: str) -> bool:
+        """Whether a result is known to take no more than it may."""
+        facts = shapes_of(self.index).facts(self.scope, name)
+        shape = facts.shape
+        sizes = [size for size in shape or () if isinstance(size, int)]
+        if shape is not None and len(sizes) == len(shape):
+            work = [self.values[item].size or 1 for item in node.inputs if item] if node.op not in FOLDABLE else []
+            return prod(sizes) <= self.most and prod(work) <= WORK
+        given = [self.values[item] for item in node.inputs if item]
+        is_bounded = node.op not in SPREADING and (node.op in FOLDABLE or facts.dtype is not None)  # not a sequence
+        return is_bounded and prod(array.size or 1 for array in given) <= self.most
+
+    def _has_stated_type(self, name: str, array: Array) -> bool:
+        dtype = shapes_of(self.index).dtype(self.scope, name)
+        return dtype is None or helper.tensor_dtype_to_np_dtype(dtype) == array.dtype
+
+    def _alone(self, node: Node, outputs: list[str]) -> onnx.ModelProto:
+        """A model of one node, whose inputs are those of the graph."""
+        inputs = dict.fromkeys(name for name in node.inputs if name)
+        infos = [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(self.values[name].dtype), self.values[name].shape
+            )
+            for name in inputs
+        ]
+        proto = onnx.NodeProto()
+        proto.CopyFrom(node.proto)
+        proto.input[:] = node.inputs  # what the file has it read may have been replaced
+        graph = helper.make_graph([proto], "node", infos, [onnx.ValueInfoProto(name=name) for name in outputs])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.scope.opset or 1)])

@@ -1,0 +1,185 @@
+"""Loops that end by a condition and count: their trip limit follows from it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import compress
+from typing import NamedTuple
+
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper
+
+from surgeon.ir.constants import Value
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traversal import free_names, graphs_of
+from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.rules.searches.constant_conditions import is_as_read
+from surgeon.shapes.index_shapes import shapes_of
+
+CARRIED = 2  # inputs of a loop, and of its body, before those that it carries on
+INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64})
+WHOLE = frozenset(map(helper.tensor_dtype_to_np_dtype, INTEGERS))
+
+
+COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # and how much further it goes on
+
+
+class _Count(NamedTuple):
+    """How a loop counts.
+
+    start: where it begins, a tensor outside of it, "" for 0.  limit: below what it goes on; along an axis, a tensor as
+    long as that.  more: how much further it goes on.
+    """
+
+    start: str
+    limit: str
+    more: int = 0
+    axis: int | None = None
+
+
+def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
+    """Loop without a trip limit that goes on while a counter, one more each time, is below a limit that stays.
+
+    Where its condition says nothing of the kind, an element of a tensor that stays may be taken at the counter's place:
+    past the end there is none.  Binds `body`, a function of one Loop with a trip limit, which is its first input;
+    `start`, an integer, None for 0; `limit`, an integer, or where `axis` is not None what is so long along it; `more`,
+    how much further the loop may go on; `tensors`, all further inputs of the function; and `used`, which of its outputs
+    somebody reads.
+    """
+    types = shapes_of(index)
+    for node in list(scope.by_op.get("Loop", ())):
+        if not node.alive or node.inputs[0] or len(node.inputs) < 2:
+            continue
+        item = node.attribute("body")
+        body = next((inner for inner in scope.bodies if inner.owner is node), None)
+        if item is None or item.ref_attr_name or body is None or not is_as_read(body):
+            continue
+        numbers = (
+            count
+            for count in _Counter(node, item.g, partial(index.constants.get, body)).counts()
+            if all(types.dtype(scope, name) in INTEGERS for name in _integers(count))
+        )
+        count = next(numbers, None)
+        if count is None:
+            continue
+        used = index.used(node)
+        outputs = tuple(compress(node.outputs, used))
+        if outputs:
+            function = _limited(NodeProto.FromString(index.model.full(node.proto)))
+            bound = {
+                "body": (function,),
+                "start": count.start or None,
+                "limit": count.limit,
+                "more": (count.more,),
+                "axis": (count.axis,),
+                "tensors": Several(list(function.input)[1:]),
+                "used": (used,),
+            }
+            yield Found((node,), outputs, bound)
+
+
+counted_loops = Search(
+    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", replaces=lambda op: op == "Loop"
+)
+
+
+def _integers(count: _Count) -> list[str]:
+    """The tensors of a count that must be integers."""
+    return [name for name in (count.start, count.limit if count.axis is None else "") if name]
+
+
+class _Counter:
+    """What the body of a loop counts, and what that is compared with or looks up.
+
+    constant: the value of a constant that the body reads, None for other tensors.
+    """
+
+    def __init__(self, node: Node, body: GraphProto, constant: Callable[[str], Value | None]) -> None:
+        self._body, self._constant = body, constant
+        self._makers = {name: made for made in body.node for name in made.output}
+        inputs = [value.name for value in body.input]
+        outputs = [value.name for value in body.output]
+        self._carried = dict(zip(inputs[CARRIED:], node.inputs[CARRIED:], strict=False))
+        self._nexts = dict(zip(inputs[CARRIED:], outputs[1:], strict=False))
+        self._condition, self._iteration = outputs[0], inputs[0]
+        self._own = {tensor.name for tensor in body.initializer}.union(self._makers, inputs)
+
+    def counts(self) -> Iterator[_Count]:
+        """How often the loop may run, by its condition first, then by what it takes an element of."""
+        pending = [self._condition]
+        while pending:
+            made = self._makers.get(self._plain(pending.pop()))
+            if made is not None and made.op_type == "And":
+                pending += made.input
+            elif made is not None and made.op_type in COMPARED:
+                yield from self._compared(made)
+        for made in self._body.node:
+            if made.op_type == "Gather" and (limit := self._outside(made.input[0])) is not None:
+                axis = next((item.i for item in made.attribute if item.name == "axis"), 0)
+                yield from (_Count(start, limit, more, axis) for start, more in self._counted(made.input[1]))
+
+    def _compared(self, made: NodeProto) -> Iterator[_Count]:
+        low, high = made.input if made.op_type.startswith("Less") else reversed(made.input)
+        limit = self._outside(high)
+        if limit is not None:
+            for start, later in self._counted(low):
+                yield _Count(start, limit, COMPARED[made.op_type] + later)
+
+    def _counted(self, name: str) -> Iterator[tuple[str, int]]:
+        """Where a counter begins, and 1 if it is as it was before this step; nothing for any other tensor."""
+        name = self._plain(name)
+        counter, later = (name, 1) if name in self._carried or name == self._iteration else (self._before(name), 0)
+        if counter == self._iteration:
+            yield "", later
+        elif counter in self._carried and self._before(self._plain(self._nexts[counter])) == counter:
+            yield self._carried[counter], later
+
+    def _before(self, name: str) -> str:
+        """What a tensor is one more than, "" where it is none."""
+        step = self._makers.get(name)
+        if step is None or step.op_type != "Add":
+            return ""
+        found = [
+            self._plain(one) for one, other in zip(step.input, reversed(step.input), strict=True) if self._is_one(other)
+        ]
+        return found[0] if found else ""
+
+    def _outside(self, name: str) -> str | None:
+        """The tensor outside of the loop that this one is in every step; None where it is another."""
+        name = self._plain(name)
+        if name in self._carried:
+            return self._carried[name] if self._plain(self._nexts[name]) == name else None
+        return None if name in self._own else name
+
+    def _plain(self, name: str) -> str:
+        """The tensor that is handed on or cast to this one: casts do not change how integers compare."""
+        while name in self._makers and self._makers[name].op_type in ("Identity", "Cast"):
+            name = self._makers[name].input[0]
+        return name
+
+    def _is_one(self, name: str) -> bool:
+        """Whether a tensor that the body reads is the integer 1."""
+        value = self._constant(name)
+        return value is not None and value.array.dtype in WHOLE and value.scalar == 1
+
+
+def _limited(loop: NodeProto) -> FunctionProto:
+    """A function of a trip limit and of all that a loop reads."""
+    names = list(dict.fromkeys(name for name in (*loop.input, *free_names(loop)) if name))
+    loop.input[0] = "trip_limit"
+    _hand_on(next(item.g for item in loop.attribute if item.name == "body"))
+    outputs = [name or f"unnamed_{place}" for place, name in enumerate(loop.output)]
+    loop.output[:] = outputs
+    return helper.make_function("surgeon.loop", "loop", ["trip_limit", *names], outputs, [loop], [])
+
+
+def _hand_on(body: GraphProto) -> None:
+    """Put an Identity before each output that no node of a body makes: onnx's inliner loses the names of these."""
+    made = {name for node in body.node for name in node.output}
+    for node in body.node:
+        for inner in graphs_of(node):
+            _hand_on(inner)
+    for place, value in enumerate(body.output):
+        if value.name not in made:
+            given, value.name = value.name, f"{value.name}_handed_on_{place}"
+            body.node.append(helper.make_node("Identity", [given], [value.name]))

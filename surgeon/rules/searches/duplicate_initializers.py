@@ -1,0 +1,44 @@
+"""Initializers that hold what an earlier one of their graph holds, found without loading any."""
+
+from collections.abc import Iterator
+
+from surgeon.file.tensors.content_equality import Contents, Firsts
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Scope
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.rules.matching.pattern import Found, Search
+
+
+def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
+    """Initializers of the dtype, the shape and the bytes of an earlier one in the same graph, both of them read.
+
+    Binds `first`: the one that stays.  What was written about them must be equal too.  One that has to keep its name is
+    found where it repeats another, and then refused with the reason; none reads it.  What a kernel writes into is
+    nobody else's.
+    """
+    contents = index.noted(Contents, lambda: Contents(index.model))
+    firsts = Firsts(contents)
+    apart = _overwritten(index)
+    tensors = ((name, tensor) for name, tensor in scope.initializers.items() if name and name not in apart)
+    read = [(name, tensor) for name, tensor in tensors if scope.is_read(name)]
+    stay = {name for name, _ in read if name in scope.held or index.is_overridable(scope, name)}
+    try:
+        for name, tensor in sorted(read, key=lambda item: item[0] in stay) if stay else read:
+            first = firsts.first(tensor)
+            if first is not tensor:
+                yield Found((), (name,), {"first": first.name})
+    finally:
+        contents.close()
+
+
+def _overwritten(index: Index) -> set[str]:
+    """What nodes read and may write into, as those in training do their running means: by name, in any scope."""
+    by_op = (item for scope in index.scopes for item in scope.by_op.items())
+    slots = ((nodes, slot) for op, nodes in by_op for slot in record(op).overwrites)
+    writing = ((node, slot) for nodes, slot in slots for node in nodes if node.alive and len(node.outputs) > 1)
+    return {name for node, slot in writing for name in node.inputs[slot : slot + 1]}
+
+
+equal_initializers = Search(
+    _equal_initializers, "no two initializers that may be shared hold the same bytes", last=True
+)

@@ -1,0 +1,116 @@
+"""Nodes that compute what an earlier node of their scope has computed already, found in one pass over it."""
+
+from collections.abc import Hashable, Iterator
+
+from surgeon.ir.equivalence import repeats, said_by
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas import schema
+from surgeon.ops.traits.trait_lookup import COPYING, record
+from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.pattern import Found, Search
+
+
+def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
+    """Nodes of one op with equal attributes on equal inputs; never random ones, calls, or nodes that hold graphs.
+
+    Binds `first`: the outputs of the node that stays, in the order of the outputs of the one that goes.
+    """
+    if scope.is_unsorted or not _may_repeat(scope):
+        return
+    seen = _Numbering(index, scope)
+    for node in scope.live_nodes():
+        first = seen.first(node)
+        if first is None or not (first.alive and node.alive):
+            continue
+        pairs = [(new, old) for new, old in zip(node.outputs, first.outputs, strict=True) if new]
+        seen.held.update((new, seen.held[old]) for new, old in pairs)
+        if all(index.held(scope, new) is None or node.op not in COPYING for new, _ in pairs):
+            names = tuple(new for new, _ in pairs)
+            yield Found((node,), names, {"first": Several(old for _, old in pairs)}, (first,))
+
+
+def _may_repeat(scope: Scope) -> bool:
+    """A quick look at whether two nodes may compute the same: the first that do read the very same of what nodes make.
+
+    A node that alone reads such a tensor, as most do, is spared all further looks.
+    """
+    makers, consumers = scope.producers, scope.consumers
+    seen: set[tuple[str | None, ...]] = set()
+    for node in scope.live_nodes():
+        read: list[str | None] = [node.op]
+        for name in node.inputs:
+            if name not in makers or makers[name].op == "Constant":
+                read.append(None)
+            elif len(consumers[name]) == 1:
+                break
+            else:
+                read.append(name)
+        else:
+            key = tuple(read)
+            if node.op != "Constant" and key in seen:
+                return True
+            seen.add(key)
+    return False
+
+
+repeated_nodes = Search(_repeated_nodes, "nothing is repeated")
+
+
+class _Numbering:
+    """What each node computes, as a key: nodes of equal keys compute the same.  It is asked where two may be equal.
+
+    held: what tensors that nodes make hold: the name of the first that holds the same.  What others hold stands apart,
+    lest nodes that are looked at before and after it was asked for be told apart by that.
+    """
+
+    def __init__(self, index: Index, scope: Scope) -> None:
+        self.scope = scope
+        self.held: dict[str, Hashable] = {}
+        self._index = index
+        self._alike: dict[Hashable, Node | dict[Hashable, Node]] = {}
+        self._given: dict[str, Hashable] = {}
+        self._kinds: dict[str, tuple[bool, bool]] = {}
+
+    def first(self, node: Node) -> Node | None:
+        """The earlier node that computes the same, or None; a node without one is the first of its key."""
+        if node.op == "Constant":
+            return None  # it costs nothing, so it stays for whoever reads it
+        held = self.held
+        for name in node.outputs:
+            held[name] = name
+        if not self._kind(node.op)[0]:
+            return None
+        rough = (node.op, *map(held.get, node.inputs))
+        alike = self._alike.setdefault(rough, node)
+        if alike is node:
+            return None  # what it says, and what its constants hold, nobody has asked so far
+        if not isinstance(alike, dict):
+            alike = self._alike[rough] = {self._key(alike): alike}
+        key = self._key(node)
+        first = None if key is None else alike.setdefault(key, node)
+        return None if first is node else first
+
+    def _key(self, node: Node) -> Hashable | None:
+        """What nodes of one op have in common that compute the same; None for one that holds a graph."""
+        attributes = said_by(node) if self._kind(node.op)[1] else ()
+        if attributes is None:
+            return None
+        inputs = tuple([self.held[name] if name in self.held else self._outside(name) for name in node.inputs])
+        return inputs, attributes, tuple([bool(name) for name in node.outputs])
+
+    def _kind(self, op: str) -> tuple[bool, bool]:
+        """Whether nodes of an op give the same for the same and one of them will do, and may have attributes."""
+        if op not in self._kinds:
+            domain, name = split_op(op)
+            known = schema(domain, name, self.scope.versions.get(domain))
+            may_go = repeats(op, self._index.local) and not record(op).unshared
+            self._kinds[op] = (may_go, known is None or bool(known.attributes))
+        return self._kinds[op]
+
+    def _outside(self, name: str) -> Hashable:
+        """What a tensor holds that no node makes, or a Constant."""
+        if name not in self._given:
+            found = self._index.constants.get(self.scope, name)
+            self._given[name] = name if found is None else found.content
+        return self._given[name]

@@ -1,0 +1,40 @@
+"""Sizes that an earlier node of their scope tells already, whichever tensors the two are read from."""
+
+from collections.abc import Hashable, Iterator
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traversal import GRAPHS
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.shapes.algebra.polynomials import Expr
+from surgeon.shapes.index_shapes import shapes_apart, shapes_of
+from surgeon.shapes.tensor_types import WHOLE
+
+
+def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
+    """Integers that follow from free dimensions of an input, and that an earlier node makes of the same dimensions.
+
+    Binds `first`, what the earlier node makes.  What is known without them is left to constant folding.  What hangs on
+    the dimensions of two inputs is not the same for a name that these have in common.
+    """
+    if scope.is_unsorted or not any(scope.has(op) for op in ("Shape", "Size")):
+        return
+    types, shapes = shapes_of(index), shapes_apart(index)
+    firsts, repeated = dict[Hashable, Node](), list[tuple[Node, Node]]()
+    for node in scope.live_nodes():
+        if len(node.outputs) != 1 or any(item.type in GRAPHS for item in node.proto.attribute):
+            continue
+        (name,) = node.outputs
+        dtype = types.dtype(scope, name)
+        value = shapes.value(scope, name) if dtype in WHOLE else None
+        if value is None or not any(isinstance(item, Expr) for item in value.flat):
+            continue
+        first = firsts.setdefault((dtype, value.shape, tuple(value.flat)), node)
+        if first is not node and index.held(scope, name) is None:
+            repeated.append((node, first))
+    for node, first in reversed(repeated):  # with the last of them go those that it was computed by
+        if node.alive and first.alive:
+            yield Found((node,), node.outputs, {"first": first.outputs[0]}, (first,))
+
+
+repeated_sizes = Search(_repeated_sizes, "no sizes are told twice", last=True)

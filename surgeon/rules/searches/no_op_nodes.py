@@ -1,0 +1,104 @@
+"""Nodes that change no result: nobody reads them, or their arithmetic changes nothing, exactly."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from onnx import FunctionProto
+
+from surgeon.ir.constants import CONSTANT_OPS
+from surgeon.ir.divisors import divides
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope, qualified, split_op
+from surgeon.ops.schemas import knows_domain
+from surgeon.ops.traits.trait_lookup import COMMUTATIVE, RECORDS
+from surgeon.ops.traversal import all_nodes
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.text import and_more
+
+NEUTRAL = {op.name: op.neutral for op in RECORDS.values() if op.neutral is not None}
+PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # where the constant may stand
+
+
+def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
+    """Products and quotients with 1, sums and differences with 0; 1e-12 is not 0.
+
+    A sum of floats stays that something divides by: 0 makes 0 of -0, which tells there.
+    Binds `x`, the `constant`, and `y`, the result.
+    """
+    producers, scalar, found = scope.producers, partial(index.constants.scalar, scope), list[tuple[Node, int]]()
+    for op, number in NEUTRAL.items():
+        for node in scope.by_op.get(op, ()):
+            for place in PLACES[op] if node.alive and len(node.inputs) == 2 else ():
+                name = node.inputs[place]
+                if name in producers and producers[name].op not in CONSTANT_OPS:
+                    continue
+                constant = scalar(name)  # of one element: a weight that happens to be all ones is data
+                if constant is not None and constant[0] == number:
+                    if not (constant[3] and number == 0 and _makes_a_divisor(node, scope, place)):
+                        found.append((node, place))
+                    break
+    for node, place in sorted(found, key=lambda item: item[0].slot):
+        if node.alive:
+            yield _found(node, place)
+
+
+def _makes_a_divisor(node: Node, scope: Scope, place: int) -> bool:
+    """Whether something divides by a sum, or by what would stand for it then."""
+    return node.op in COMMUTATIVE and any(divides(scope, name) for name in (node.outputs[0], node.inputs[1 - place]))
+
+
+neutral_arithmetic = Search(_neutral_arithmetic, "no product or quotient with 1 and no sum or difference with 0")
+
+
+def _found(node: Node, place: int) -> Found:
+    y = node.outputs[0]
+    return Found((node,), (y,), {"x": node.inputs[1 - place], "constant": node.inputs[place], "y": y})
+
+
+def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
+    """Nodes none of whose outputs is read, an output of the graph or named elsewhere; the last first.
+
+    What only they read goes with them.  A node of a domain that nobody here knows stays, as does one with a body or a
+    local function that holds such: it may do more than make its outputs.  A graph without outputs, such as a part that
+    somebody cut out, is left as it is: none of its nodes would stay.
+    """
+    if not scope.proto.output:
+        return
+    bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
+    for node in reversed(scope.unread()):
+        if node.alive and not _may_do_more(node, bodies):
+            yield Found((node,), (), {})
+
+
+def _left(index: Index, scope: Scope) -> str:
+    """What is read by nobody and stays; "" where there is none."""
+    if not scope.proto.output:
+        return "the graph has no outputs, so that no node is read in the end"
+    left = scope.unread()
+    if not left:
+        return ""
+    which = f"{left[0].label!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
+    return f"{which} read by nobody, but ops that are not known here may do more than make their outputs"
+
+
+def _may_do_more(node: Node, bodies: dict[str, FunctionProto]) -> bool:
+    """Whether a node is of a domain that is not known, or runs one that is.  bodies: the local functions."""
+    return any(not _is_known(op, bodies, ()) for op in (node.op, *_inner(node)))
+
+
+def _inner(node: Node) -> Iterator[str]:
+    """The ops of the nodes in the bodies of a node."""
+    if node.scope.bodies:
+        yield from (qualified(item.domain, item.op_type) for item in all_nodes([node.proto]))
+
+
+def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...]) -> bool:
+    """Whether an op does no more than make its outputs, as those of known domains; a local function if its nodes do."""
+    body = bodies.get(op)
+    if body is None:
+        return knows_domain(split_op(op)[0])
+    inner = {qualified(item.domain, item.op_type) for item in all_nodes(body.node)}
+    return op not in calling and all(_is_known(item, bodies, (*calling, op)) for item in inner)
+
+
+unread_nodes = Search(_unread_nodes, "every node is read", left=_left)

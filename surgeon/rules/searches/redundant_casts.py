@@ -1,0 +1,135 @@
+"""Casts to integers and back to floats of what is whole already: the numbers come back as they were."""
+
+from collections.abc import Iterator
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.op_traits import EVERY
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.shapes.index_shapes import shapes_of
+
+FARTHEST = 48  # nodes that are looked at to see what a tensor may hold
+ROUNDED = frozenset({"Round", "Floor", "Ceil"})
+
+
+class _Whole(NamedTuple):
+    """Whole numbers between two, and the nodes that make them so."""
+
+    least: float
+    largest: float
+    nodes: frozenset[Node] = frozenset()
+
+
+def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:
+    """A Cast to integers behind which a Cast goes back to float32, of whole numbers that the integers hold.
+
+    Binds `x`, the whole numbers.
+    """
+    for node in list(scope.by_op.get("Cast", ())):
+        narrow = scope.producers.get(node.inputs[0]) if node.alive else None
+        if narrow is None or narrow.op != "Cast":
+            continue
+        x, types = narrow.inputs[0], shapes_of(index)
+        if not types.dtype(scope, x) == types.dtype(scope, node.outputs[0]) == TensorProto.FLOAT:
+            continue
+        limits = _limits(types.dtype(scope, node.inputs[0]))
+        found = _Contents(index, scope).of(x)
+        if limits is not None and found is not None and limits[0] <= found.least and found.largest <= limits[1]:
+            is_shared = len(scope.readers(node.inputs[0])) > 1 or index.held(scope, node.inputs[0]) is not None
+            goes, stays = ((node,), (narrow,)) if is_shared else ((narrow, node), ())
+            kept = sorted((*found.nodes, *stays), key=lambda item: item.slot)
+            yield Found(goes, node.outputs[:1], {"x": x}, tuple(kept))
+
+
+whole_casts = Search(_whole_casts, "no Cast to integers is undone by a Cast to floats")
+
+
+def _limits(dtype: int | None) -> tuple[int, int] | None:
+    """The least and the largest integer of a dtype, None for one that is none."""
+    kind = None if dtype is None else np.dtype(helper.tensor_dtype_to_np_dtype(dtype))
+    if kind is None or kind.kind not in "iu":
+        return None
+    held = np.iinfo(kind)
+    return int(held.min), int(held.max)
+
+
+class _Contents:
+    """Looks at what tensors are made of."""
+
+    def __init__(self, index: Index, scope: Scope) -> None:
+        self._index, self._scope, self._left = index, scope, FARTHEST
+
+    def of(self, name: str) -> _Whole | None:
+        """What a tensor holds, None where it may be more than whole numbers."""
+        if self._index.constants.is_constant(self._scope, name):
+            return self._constant(name)
+        node = self._scope.producers.get(name)
+        if node is None or self._left < 1:
+            return None
+        self._left -= 1
+        found = self._made(node)
+        return None if found is None else found._replace(nodes=found.nodes | {node})
+
+    def _constant(self, name: str) -> _Whole | None:
+        values = self._index.constants.array(self._scope, name)
+        if values is None or not values.size or values.dtype.kind not in "fiu" or (values != np.floor(values)).any():
+            return None
+        return _Whole(float(values.min()), float(values.max()))
+
+    def _made(self, node: Node) -> _Whole | None:
+        if node.op in ROUNDED:
+            return self._rounded(node.inputs[0])
+        if node.op == "Cast":
+            limits = _limits(shapes_of(self._index).dtype(self._scope, node.inputs[0]))
+            return None if limits is None else _Whole(*limits)
+        if node.op == "Clip":
+            return self._limited(node)
+        if node.op == "Add":
+            sides = [self.of(name) for name in node.inputs]
+            left, right = sides
+            if left is None or right is None:
+                return None
+            nodes = left.nodes | right.nodes
+            return _Whole(left.least + right.least, left.largest + right.largest, nodes)
+        slots = record(node.op).moves
+        inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
+        return self._any_of([name for name in inputs if name])
+
+    def _rounded(self, name: str) -> _Whole:
+        """What is rounded, perhaps behind a Clip whose limits are whole."""
+        node = self._scope.producers.get(name)
+        limits = None if node is None or node.op != "Clip" else self._limits_of(node)
+        if node is None or limits is None:
+            return _Whole(-inf, inf)
+        return _Whole(min(limits), limits[1], frozenset((node,)))
+
+    def _limits_of(self, node: Node) -> tuple[float, float] | None:
+        """The limits of a Clip that are constants and whole numbers."""
+        if len(node.inputs) < 3 or not all(node.inputs):
+            return None
+        low, high = (self.of(name) for name in node.inputs[1:3])
+        if low is None or high is None or low.least != low.largest or high.least != high.largest:
+            return None
+        return low.least, high.least
+
+    def _limited(self, node: Node) -> _Whole | None:
+        """A Clip, whose limits must be whole too."""
+        x, limits = self.of(node.inputs[0]), self._limits_of(node)
+        if x is None or limits is None:
+            return None
+        least, largest = (min(max(end, limits[0]), limits[1]) for end in x[:2])
+        return _Whole(least, largest, x.nodes)
+
+    def _any_of(self, names: list[str]) -> _Whole | None:
+        found = [self.of(name) for name in names]
+        if not found or any(one is None for one in found):
+            return None
+        known = [one for one in found if one is not None]
+        nodes = frozenset().union(*(one.nodes for one in known))
+        return _Whole(min(one.least for one in known), max(one.largest for one in known), nodes)

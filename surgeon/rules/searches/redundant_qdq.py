@@ -1,0 +1,84 @@
+"""Numbers that are quantised and dequantised although they come from the integers that this makes of them."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.op_traits import EVERY
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.shapes.index_shapes import shapes_of
+
+FARTHEST = 32  # nodes that are looked at behind a DequantizeLinear
+KEEPS_STEPS = frozenset({"Relu", "MaxPool", "GlobalMaxPool"})
+"""Ops beside those that move numbers whose result is one of these, or 0."""
+
+
+class _Steps(NamedTuple):
+    """What quantises: one scale and one zero point, and the integers that it makes."""
+
+    scale: float
+    zero: int
+    dtype: int
+
+
+def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
+    """A QuantizeLinear and a DequantizeLinear of it, of numbers that came so out of another, and were moved since.
+
+    Both of one scale and one zero point, constants.  Binds `x`, the numbers, and `scale`.
+    """
+    for back in list(scope.by_op.get("DequantizeLinear", ())):
+        there = scope.producers.get(back.inputs[0]) if back.alive else None
+        steps = _steps(index, scope, back)
+        if there is None or there.op != "QuantizeLinear" or steps is None or _steps(index, scope, there) != steps:
+            continue
+        x = there.inputs[0]
+        nodes = _makers(index, scope, x, steps)
+        if nodes is None:
+            continue
+        is_shared = len(scope.readers(back.inputs[0])) > 1 or index.held(scope, back.inputs[0]) is not None
+        goes, stays = ((back,), (there,)) if is_shared else ((there, back), ())
+        kept = tuple(sorted({*nodes, *stays}, key=lambda node: node.slot))
+        yield Found(goes, back.outputs[:1], {"x": x, "scale": back.inputs[1]}, kept)
+
+
+quantized_already = Search(_quantized_already, "no numbers are quantised that come from these integers")
+
+
+def _steps(index: Index, scope: Scope, node: Node) -> _Steps | None:
+    """What a node quantises or dequantises by, None where that is more than one number, or no constant."""
+    scale, *zeros = (index.constants.array(scope, name) for name in node.inputs[1:] if name)
+    if scale is None or scale.size != 1 or scale.dtype != np.float32 or any(each is None for each in zeros):
+        return None
+    known = [each for each in zeros if each is not None]
+    whole = node.inputs[0] if node.op == "DequantizeLinear" else node.outputs[0]
+    dtype = shapes_of(index).dtype(scope, whole)
+    if dtype is None or any(each.size != 1 for each in known) or len(known) != len(node.inputs[2:3]):
+        return None
+    return _Steps(float(scale.flat[0]), int(known[0].flat[0]) if known else 0, dtype)
+
+
+def _makers(index: Index, scope: Scope, name: str, steps: _Steps) -> set[Node] | None:
+    """The nodes by which numbers come out of a DequantizeLinear of these steps, None where some do not."""
+    found: set[Node] = set()
+    pending = [name]
+    while pending:
+        node = scope.producers.get(pending.pop())
+        if node is None or len(found) > FARTHEST:
+            return None
+        if node in found:
+            continue
+        found.add(node)
+        if node.op == "DequantizeLinear":
+            if _steps(index, scope, node) != steps:
+                return None
+            continue
+        slots = (0,) if node.op in KEEPS_STEPS else record(node.op).moves
+        inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
+        if not inputs or not all(inputs):
+            return None
+        pending += inputs
+    return found

@@ -1,0 +1,139 @@
+"""Gathers whose indices count: every element of a tensor is picked in its order, as exporters write mask[b, k]."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import REGROUPING
+from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.pattern import Found, Search
+from surgeon.shapes.algebra.size_expressions import Size, product
+from surgeon.shapes.index_shapes import elements_of
+from surgeon.shapes.tensor_types import INT64, Shape
+from surgeon.shapes.values.affine_index import Affine, apart
+from surgeon.shapes.values.symbolic_elements import Elements
+
+FARTHEST = 64  # nodes that are looked at for one that computes a size
+
+
+class _Picked(NamedTuple):
+    """What nodes pick: from x, at which indices, by a step along each of their axes for every axis of x.
+
+    shape: of what is picked.  kept: the node that flattened x, where others read it too.
+    """
+
+    x: str
+    indices: str
+    nodes: tuple[Node, ...]
+    steps: list[Affine]
+    shape: Shape
+    kept: tuple[Node, ...] = ()
+
+
+def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:
+    """GatherND, and Gather of a flattened tensor, whose indices count up from 0 along each axis of what they pick from.
+
+    Binds `x`; `places`: for each axis of the result the axis of x that it is, None for one of size 1; `cut`: the axes
+    of x of which only the first part is picked; `lengths`: how long the parts are, for each of these axes.
+    """
+    elements = elements_of(index)
+    for node in [*scope.by_op.get("GatherND", ()), *scope.by_op.get("Gather", ())]:
+        if not node.alive:
+            continue
+        picked = _by_grid(elements, node) if node.op == "GatherND" else _by_flat_index(index, elements, node)
+        found = None if picked is None else _found(elements, scope, picked)
+        if found is not None:
+            yield found
+
+
+gathers_in_order = Search(_gathers_in_order, "no gather picks the elements of a tensor in their order")
+
+
+def _by_grid(elements: Elements, node: Node) -> _Picked | None:
+    """A GatherND with a column of indices for each axis of its tensor, or for the first of them."""
+    x, indices = node.inputs
+    batched = node.attribute("batch_dims")
+    own, shape = (elements.shapes.facts(node.scope, name).shape for name in node.inputs)
+    if own is None or not shape or not isinstance(shape[-1], int) or (batched is not None and batched.i):
+        return None
+    columns = elements.columns(node.scope, indices)
+    if columns is None or not 0 < shape[-1] <= len(own):
+        return None
+    whole = own[shape[-1] :]  # axes behind those that are picked along
+    steps = [Affine(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
+    axes = range(len(shape) - 1 + len(whole))
+    steps += [Affine(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
+    return _Picked(x, indices, (node,), steps, (*shape[:-1], *whole))
+
+
+def _by_flat_index(index: Index, elements: Elements, node: Node) -> _Picked | None:
+    """A Gather of a flattened tensor, at indices that are sums of an index for each axis times its stride."""
+    scope, axis = node.scope, node.attribute("axis")
+    flat = scope.producers.get(node.inputs[0])
+    if flat is None or flat.op not in REGROUPING or (axis is not None and axis.i):
+        return None
+    x, indices = flat.inputs[0], node.inputs[1]
+    facts = [elements.shapes.facts(scope, name).shape for name in (x, flat.outputs[0], indices)]
+    own, line, shape = facts
+    if own is None or not line or shape is None or line[0] != product(own) or any(size != 1 for size in line[1:]):
+        return None
+    nodes: tuple[Node, ...] = (node,)
+    if len(line) > 1:
+        (end,) = readers if len(readers := scope.readers(node.outputs[0])) == 1 else (node,)
+        is_shaped = end.op == "Reshape" and elements.shapes.facts(scope, end.outputs[0]).shape == shape
+        if not is_shaped or index.held(scope, node.outputs[0]) is not None:
+            return None
+        nodes = (node, end)
+    found = elements.affine(scope, indices)
+    steps = None if found is None else apart(found, own)
+    if steps is None:
+        return None
+    is_shared = len(scope.readers(flat.outputs[0])) > 1 or index.held(scope, flat.outputs[0]) is not None
+    return _Picked(x, indices, nodes if is_shared else (flat, *nodes), steps, shape, (flat,) if is_shared else ())
+
+
+def _found(elements: Elements, scope: Scope, picked: _Picked) -> Found | None:
+    """The place, where each axis is picked from its start on, one element after the other."""
+    own = elements.shapes.facts(scope, picked.x).shape or ()
+    places: list[int | None] = [None] * len(picked.shape)
+    behind, cut, lengths = -1, [], []
+    for axis, (step, size) in enumerate(zip(picked.steps, own, strict=True)):
+        along = [at for at, stride in enumerate(step.strides) if stride != 0]
+        if step.offset != 0 or len(along) > 1 or (not along and size != 1):
+            return None
+        place = along[0] if along else behind + 1
+        if place <= behind or place >= len(places) or (along and step.strides[place] != 1):
+            return None
+        places[place], behind = axis, place
+        if size != picked.shape[place]:
+            length = _holder(elements, scope, picked.indices, picked.shape[place])
+            if length is None:
+                return None
+            cut.append(axis)
+            lengths.append(length)
+    if any(place is None and size != 1 for place, size in zip(places, picked.shape, strict=True)):
+        return None
+    if len(cut) > 1 and picked.nodes[0].op != "GatherND":
+        return None  # past the end of one axis a flat index goes on with the next: only the last such end is the end
+    output = picked.nodes[-1].outputs[0]
+    bound: dict[str, Any] = {"x": picked.x, "places": (places,), "cut": (cut,), "lengths": Several(lengths)}
+    return Found(picked.nodes, (output,), bound, picked.kept)
+
+
+def _holder(elements: Elements, scope: Scope, name: str, size: Size) -> str | None:
+    """A tensor of one whole number that is this size, among those that another is computed from."""
+    waiting, seen = [name], {name}
+    while waiting and len(seen) < FARTHEST:
+        here = waiting.pop(0)
+        facts = elements.shapes.facts(scope, here)
+        if facts.dtype == INT64 and facts.shape is not None and product(facts.shape) == 1:
+            value = elements.shapes.value(scope, here)
+            if value is not None and value.reshape(-1)[0] == size:
+                return here
+        home = scope.home(here)
+        node = None if home is None else home.producers.get(here)
+        fresh = [read for read in (() if node is None else node.inputs) if read and read not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return None

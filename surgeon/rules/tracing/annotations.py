@@ -1,0 +1,147 @@
+"""What a function of a rule asks for: its parameters, and what each stands for by its annotation."""
+
+import builtins
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import RuleError
+from surgeon.ops.builder import graph as vocabulary
+from surgeon.rules.matching.pattern import Kind
+
+NONE = inspect.Parameter.empty
+_NUMBERS = (float, int, str, bool)
+_LISTS = (list, tuple, Sequence)
+
+
+class LooksAtModel(RuleError):
+    """A function that is traced as a pattern asks for what only a model has, such as a shape."""
+
+
+class UnknownAttributes(dict[str, Any]):
+    """All further attributes of a node, to be unpacked."""
+
+    def __missing__(self, name: str) -> Any:
+        raise LooksAtModel(f"a pattern is traced before there is a model, so no attribute {name} is known yet")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As `__missing__`."""
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self[str(name)])
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function of a rule, or a field of a record.
+
+    type: what its annotation means, NONE where it has none.  default: NONE where it must be given.  how: as
+    `inspect.Parameter.kind` has it.
+    """
+
+    name: str
+    type: Any
+    default: Any = NONE
+    how: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+    @property
+    def kind(self) -> Kind:
+        """What it captures in a pattern."""
+        if self.how is inspect.Parameter.VAR_POSITIONAL:
+            return "rest"
+        return "attributes" if self.how is inspect.Parameter.VAR_KEYWORD else kind_of(self.type)
+
+
+@lru_cache(maxsize=1024)  # the rules' own functions, for each match
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters of a function, in order.  Raises RuleError for an annotation that cannot be read."""
+    code = getattr(function, "__code__", None)
+    where = f"{function.__name__} ({code.co_filename}:{code.co_firstlineno})" if code else repr(function)
+    signature = inspect.signature(function)
+    space = getattr(inspect.unwrap(function), "__globals__", {})
+    return tuple(
+        Parameter(item.name, meaning(item.annotation, space, f"{where}: {item.name}"), item.default, item.kind)
+        for item in signature.parameters.values()
+    )
+
+
+def meaning(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
+    """What an annotation is, also where it is text; names that only type checkers import may be surgeon's.
+
+    Raises RuleError for text that means nothing here.
+    """
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, {**vars(builtins), "Any": Any, **vars(vocabulary), **space})
+    except Exception as error:
+        raise RuleError(
+            f"{where} is annotated as {annotation!r}, which cannot be read ({error}); import what it names where "
+            "Python runs it, not for type checkers alone."
+        ) from error
+
+
+def takes(function: object, count: int) -> bool:
+    """Whether it can be called with so many arguments, as far as can be told."""
+    try:
+        inspect.signature(function).bind(*range(count))  # type: ignore[arg-type]  # of what is none, it is a TypeError
+    except TypeError:
+        return False
+    except ValueError:  # one of C, which does not say
+        return True
+    return True
+
+
+def require_kind(parameter: Parameter, who: str) -> None:
+    """Raise RuleError for an annotation that says nothing of what a parameter of a pattern captures."""
+    if parameter.how is inspect.Parameter.VAR_POSITIONAL or kind_of(parameter.type) != "tensor":
+        return
+    for item in _members(parameter.type):
+        if item in (NONE, Any, object, type(None)) or isinstance(item, TypeVar):
+            continue
+        if not isinstance(item, type) or not issubclass(item, gs.Tensor):
+            said = item.__name__ if isinstance(item, type) else repr(item)
+            raise RuleError(
+                f"{who}: {parameter.name} is annotated as {said}, which stands for nothing in a pattern; write Tensor, "
+                "Constant, float, int, str or list."
+            )
+
+
+@lru_cache(maxsize=1024)
+def kind_of(annotation: Any) -> Kind:
+    """What a capture of a type is.  tuple[Tensor, ...]: all further inputs; dict: all further attributes."""
+    members = _members(annotation)
+    origins = [get_origin(item) or item for item in members]
+    if any(isinstance(item, type) and issubclass(item, Mapping) for item in origins):
+        return "attributes"
+    for item, origin in zip(members, origins, strict=True):
+        if origin in _LISTS:
+            inner = [kind_of(part) for part in get_args(item) if part is not Ellipsis]
+            return "rest" if origin is tuple and "tensor" in inner else "list"
+    if any(item in _NUMBERS for item in members):
+        return "scalar"
+    return "constant" if any(_is_constant(item) for item in members) else "tensor"
+
+
+def _is_constant(item: Any) -> bool:
+    return isinstance(item, type) and issubclass(item, gs.Constant)
+
+
+def stands_for_tensor(annotation: Any) -> bool:
+    """Whether a type says that a capture is a tensor."""
+    return any(isinstance(item, type) and issubclass(item, gs.Tensor) for item in _members(annotation))
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type."""
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(member for item in get_args(annotation) for member in _members(item))
+    return (type(None) if annotation is None else annotation,)

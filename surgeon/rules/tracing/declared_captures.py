@@ -1,0 +1,388 @@
+"""A record of captures: their names, what they are, their axes, and what they are where they are absent, said once.
+
+    class Core(Captures):
+        q: Tensor = dims("batch heads rows columns")
+        kt: Tensor = dims("batch heads columns keys")
+        mask: Tensor | None = None
+        scale: float = 1.0
+        heads: int  # fixed, or it is no match
+
+    def core(g: Graph, m: Core) -> Tensor: ...        # a pattern
+    def is_wide(m: Core) -> None: ...                 # a condition
+    def attention(g: Graph, m: Core) -> Tensor: ...   # a replacement
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+from surgeon.errors import Refused, RuleError, require
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.tracing.annotations import NONE, LooksAtModel, Parameter, meaning, stands_for_tensor
+from surgeon.shapes.algebra.size_expressions import Size, parse, substitute, symbol
+
+ANY_AXES, SOME_AXES, ANY_SIZE, OUTER = "...", "*", "_", "."
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """The axes that a captured tensor may have, by name; see `dims`."""
+
+    layouts: tuple[tuple[str, ...], ...]
+    default: Any
+
+    def __str__(self) -> str:
+        return " or ".join(", ".join(layout) or "none" for layout in self.layouts)
+
+
+def dims(*layouts: str, default: Any = NONE) -> Any:
+    """The axes of a captured tensor, by name: the value of a field of `Captures`.
+
+    Args:
+        layouts: axes from the first to the last, with spaces between: "batch heads rows columns".  An axis of one name
+            has one size wherever it stands.  A number is a fixed size, `heads*columns` a size computed from others,
+            `rows?` the size of that name or 1, `_` any size, `...` any number of axes, and `*ahead` any number by a
+            name, the same ones wherever it stands.  `.heads`, in a record that is a field of another, is that axis of
+            the other too.  Of several layouts the first with the tensor's rank counts; "" is a scalar.
+        default: what the capture is where the pattern that fits does not bind it.
+
+    Returns:
+        What a record of captures reads; a match whose tensors have other axes is refused, with a sentence that says so.
+
+    Raises:
+        RuleError: there is no layout, one has `...`, or axes of a name, twice, or what stands in one is no axis.
+
+    Examples:
+        >>> from surgeon import Captures, Tensor, dims
+        >>> class Product(Captures):
+        ...     a: Tensor = dims("... rows inner")
+        ...     b: Tensor = dims("inner columns")
+        ...     columns: int
+        >>> [field.name for field in Product.fields()]
+        ['a', 'b']
+    """
+    texts = [layout for layout in layouts if isinstance(layout, str)]
+    read = tuple(tuple(layout.split()) for layout in texts)
+    if not read or len(texts) < len(layouts) or any(sum(map(_are_some, layout)) > 1 for layout in read):
+        raise RuleError('dims wants the axes of a tensor by name, such as dims("batch rows columns"), and "..." once.')
+    for axis in dict.fromkeys(axis for layout in read for axis in layout):
+        if not _is_axis(axis):
+            raise RuleError(
+                f"{axis!r} in dims is no axis: write names with spaces between, a number, a size computed from others "
+                "without a space in it (2*width, rows+1), and a ? behind what may be 1."
+            )
+    return Dims(read, default)
+
+
+def _is_axis(axis: str) -> bool:
+    """Whether it is a name, a number, a computed size, or one of the signs."""
+    if axis in (ANY_AXES, ANY_SIZE) or _NAME.fullmatch(axis.removeprefix(SOME_AXES).removeprefix(OUTER)):
+        return True
+    said = axis.removesuffix("?").replace(OUTER, "")
+    size = parse(said)
+    return size >= 0 if isinstance(size, int) else size != symbol(said) or _NAME.fullmatch(said) is not None
+
+
+class Captures:
+    """What the patterns of a rule capture, as fields: written once, and taken whole by patterns and what follows them.
+
+    A subclass lists captures as a pattern's parameters would (`x: Tensor`, `w: Constant`, `alpha: float`, `axes:
+    list[int]`, `bias: Tensor | None = None`), `others: tuple[Tensor, ...]` for all further inputs, and `attributes:
+    dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits
+    does not bind it.  `dims` names the axes of a tensor, and sizes go by these names; one that is a field of type int
+    must be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the
+    names `q_...`, with axes of its own; of those that begin with a dot it has one size with the others.
+
+    In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
+    captures an inner tensor.  In conditions and replacements it is what was found.
+
+    Args:
+        match: the match whose captures these are.
+        prefix: what stands before their names there, where the record is a field of another.
+
+    Raises:
+        RuleError: a field is read that the pattern does not bind, and that has no default; two things have one name.
+
+    Examples:
+        >>> from surgeon import Captures, Graph, Tensor, rule
+        >>> class Scaled(Captures):
+        ...     x: Tensor
+        ...     factor: float = 1.0
+        >>> def scaled(g: Graph, m: Scaled) -> Tensor:
+        ...     return g.relu(g.optional(g.mul(m.x, m.factor)))
+        >>> @rule(patterns=[scaled], target="any")
+        ... def relu_first(g: Graph, m: Scaled) -> Tensor:
+        ...     return g.mul(g.relu(m.x), m.factor)
+    """
+
+    _fields: ClassVar[Mapping[str, Parameter]] = {}
+    _parts: ClassVar[Mapping[str, "type[Captures]"]] = {}
+    _dims: ClassVar[Mapping[str, Dims]] = {}
+    _axes: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        """Read the fields of a subclass, behind those of what it builds on."""
+        fields: dict[str, Parameter] = {}
+        axes: dict[str, Dims] = {}
+        parts: dict[str, type[Captures]] = {}
+        for base in reversed(cls.__mro__[1:]):
+            fields |= vars(base).get("_fields", {})
+            axes |= vars(base).get("_dims", {})
+            parts |= vars(base).get("_parts", {})
+        space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+        for name, annotation in inspect.get_annotations(cls).items():
+            if name in _OWN:
+                raise RuleError(f"{cls.__qualname__} cannot have a field {name!r}, which every record has; rename it.")
+            default = vars(cls).get(name, NONE)
+            if name in vars(cls):
+                delattr(cls, name)
+            axes.pop(name, None)
+            parts.pop(name, None)
+            if isinstance(default, Dims):
+                axes[name], default = default, default.default
+            fields[name] = Parameter(name, meaning(annotation, space, f"{cls.__qualname__}.{name}"), default)
+            part = record_of(fields[name])
+            if part is not None:
+                parts[name] = part
+                del fields[name]
+        cls._fields, cls._dims, cls._parts = fields, axes, parts
+        cls._axes = frozenset(
+            found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
+        )
+        for name in sorted(cls._axes & {*fields, *parts}):
+            if name in axes or name in parts or stands_for_tensor(fields[name].type):
+                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis too; rename one of them.")
+        alone = {axis.strip(".?*") for one in axes.values() for layout in one.layouts for axis in layout}
+        for name in cls._axes - alone:
+            if name in fields and fields[name].default is NONE:
+                raise RuleError(
+                    f"{cls.__qualname__}.{name} is the size of no axis: dims computes with {name!r} and calls no axis "
+                    f'so, and sizes are not solved for. Capture a tensor that has it, as in dims("... {name}").'
+                )
+
+    def __init__(self, match: Match, prefix: str = "") -> None:
+        """The captures of a match.  prefix: of their names there, where the record is a field of another."""
+        self.__dict__.update(_match=match, _prefix=prefix)
+
+    def but(self, **values: Any) -> Self:
+        """The same captures with others in the place of some: what a pattern takes to be written again.
+
+        Args:
+            values: tensors, numbers, or records of a field that is one, by field.
+
+        Returns:
+            A record for a replacement, which hands it to a pattern of the same rule: that writes its nodes as they were
+            found, nodes apart that read what the match has not.
+
+        Raises:
+            RuleError: there is no such field.
+
+        Examples:
+            >>> from surgeon import Captures, Graph, Tensor, rule
+            >>> class Weighed(Captures):
+            ...     x: Tensor
+            ...     factor: float | None = None
+            >>> def weighed(g: Graph, m: Weighed) -> Tensor:
+            ...     return g.relu(g.optional(g.mul(g.neg(m.x), m.factor)))
+            >>> @rule(patterns=[weighed], target="any")
+            ... def of_abs(g: Graph, m: Weighed) -> Tensor:
+            ...     return weighed(g, m.but(x=g.abs(m.x)))
+        """
+        unknown = [name for name in values if name not in self._fields and name not in self._parts]
+        if unknown:
+            raise RuleError(str(_no_field(type(self), unknown[0])))
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **values)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Put what a pattern that is written again made in the place of an inner tensor, where the match has it."""
+        if getattr(self, name) is not None:
+            self.__dict__[name] = value
+
+    @property
+    def match(self) -> Match:
+        """The match itself: where it is, which nodes it takes, the opset there."""
+        found: Match | None = self.__dict__.get("_match")
+        if found is None:
+            raise LooksAtModel(f"a pattern is traced before there is a model, so {type(self).__name__} has no match")
+        found.inspected = True
+        return found
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs the match has: of patterns with more and with fewer, those of the one that fits.
+
+        Other than the match itself it is the same at all sites that are alike, for which a replacement is built once.
+        """
+        return len(self._match.outputs)
+
+    @classmethod
+    def fields(cls) -> tuple[Parameter, ...]:
+        """What it captures, in order; the sizes of axes apart."""
+        return (
+            *cls._own_fields(),
+            *(
+                replace(field, name=f"{name}_{field.name}")
+                for name, part in cls._parts.items()
+                for field in part.fields()
+            ),
+        )
+
+    @classmethod
+    def _own_fields(cls) -> tuple[Parameter, ...]:
+        return tuple(field for name, field in cls._fields.items() if name not in cls._axes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._parts:
+            part = self.__dict__[name] = self._parts[name](self._match, f"{self._prefix}{name}_")
+            return part
+        field = self._fields.get(name, Parameter(name, Any))
+        if name in self._axes:
+            self.__dict__.update(self._sizes())
+            value = self.__dict__.get(name, field.default)
+        elif name not in self._fields:
+            raise _no_field(type(self), name)
+        else:
+            value = self._found(name, field.default)
+        if value is NONE:
+            what = "has no axis" if name in self._axes else "does not bind"
+            raise RuleError(
+                f"{type(self).__name__}.{name} is asked for, but what pattern {self._match.pattern.name} found {what} "
+                f"{name!r}; give the field a default, as in {name}: Any = None."
+            )
+        self.__dict__[name] = value
+        return value
+
+    def _found(self, name: str, default: Any) -> Any:
+        name = self._prefix + name
+        return self._match[name] if name in self._match.bound else default
+
+    def require_dims(self) -> None:
+        """Raise Refused where a captured tensor has other axes than its field says."""
+        self._sizes()
+        for name in self._parts:
+            getattr(self, name).require_dims()
+
+    def _sizes(self) -> dict[str, Size]:
+        """The sizes of all axes that have a name.  Raises Refused where the tensors' shapes do not agree with them."""
+        sizes: dict[str, Size] = {}
+        first: dict[str, str] = {}
+        later: list[tuple[str, str, Size]] = []
+        for name, axis, size in self._named_axes():
+            if _NAME.fullmatch(axis) and axis not in sizes:
+                sizes[axis], first[axis] = size, name
+            else:
+                later.append((name, axis, size))
+        for name, axis, size in later:
+            said, may_be_one = axis.removesuffix("?"), axis.endswith("?")
+            if may_be_one and size == 1:
+                continue
+            unknown = [item for item in _NAME.findall(said) if item not in sizes]
+            if unknown == [said]:  # named with a ? alone
+                sizes[said], first[said] = size, name
+            elif not unknown:  # else one of its names is of a tensor that is absent
+                wanted = sizes[said] if said in sizes else substitute(parse(said), sizes)
+                where = f"where that of {first[said]} is" if said in first else "where what fits is"
+                what = f"the {said} of {name} is {size}, {where}"
+                if said.isdecimal():
+                    what = f"{name} has an axis of size {size} in the place of"
+                require(size == wanted, f"{what} {wanted}")
+        for axis, size in sizes.items():
+            field = self._fields.get(axis)
+            require(
+                field is None or field.type is not int or isinstance(size, int),
+                f"the {axis} of {first[axis]} is {size}, no fixed number",
+            )
+        return sizes
+
+    def _named_axes(self) -> Iterator[tuple[str, str, Size]]:
+        """Each axis of each captured tensor that says its axes: the capture, the axis, and its size.
+
+        Those that records in it have in common with it are its own too.
+        """
+        yield from ((name, axis.removeprefix(OUTER), size) for name, axis, size in self._own_axes())
+        for part in self._parts:
+            axes = getattr(self, part)._own_axes()
+            yield from ((name, axis[1:], size) for name, axis, size in axes if axis.startswith(OUTER))
+
+    def _own_axes(self) -> Iterator[tuple[str, str, Size]]:
+        for name, said in self._dims.items():
+            tensor, name = self._found(name, None), self._prefix + name
+            if tensor is None:
+                continue
+            shape = tensor.shape
+            require(shape is not None, f"the axes of {name} are not known; {said} are wanted")
+            layout = next((layout for layout in said.layouts if _fits(layout, len(shape))), None)
+            if layout is None:
+                raise Refused(f"{name} has {len(shape)} axes where {said} are wanted")
+            place = _some(layout)
+            if place is not None:
+                behind, some = len(shape) - (len(layout) - place - 1), layout[place].removeprefix(SOME_AXES)
+                layout = (*layout[:place], ANY_SIZE if some == ANY_AXES else some, *layout[place + 1 :])
+                shape = (*shape[:place], shape[place:behind], *shape[behind:])
+            yield from ((name, axis, size) for axis, size in zip(layout, shape, strict=True) if axis != ANY_SIZE)
+
+
+def _are_some(axis: str) -> bool:
+    return axis == ANY_AXES or axis.startswith(SOME_AXES)
+
+
+@lru_cache(maxsize=1024)
+def _some(layout: tuple[str, ...]) -> int | None:
+    """Where a layout has any number of axes."""
+    return next((place for place, axis in enumerate(layout) if _are_some(axis)), None)
+
+
+def _fits(layout: tuple[str, ...], rank: int) -> bool:
+    return len(layout) == rank if _some(layout) is None else len(layout) - 1 <= rank
+
+
+def _no_field(record: type[Captures], name: str) -> AttributeError:
+    return AttributeError(f"{record.__name__} has no field {name!r}; it has {', '.join(record._fields) or 'none'}.")
+
+
+_OWN = ("but", "match", "output_count", "fields", "require_dims")
+
+
+def record_of(parameter: Parameter) -> type[Captures] | None:
+    """The record that a parameter of a rule's function takes, if it takes one."""
+    kind = parameter.type
+    return kind if isinstance(kind, type) and issubclass(kind, Captures) else None
+
+
+def recorded(
+    record: type[Captures], symbol: Callable[[Parameter], Any], name: Callable[[str, Any], Any], prefix: str = ""
+) -> Captures:
+    """A record as a pattern sees it.  symbol: what stands for a field; name: gives an inner tensor a field's name.
+
+    prefix: of the names, where it is a field of another.
+    """
+    kind = _recording(record)  # type: ignore[arg-type]  # it takes the hash of the objects for that of their class
+    made = kind.__new__(kind)
+    own = {field.name: symbol(replace(field, name=prefix + field.name)) for field in record._own_fields()}
+    parts = {of: recorded(part, symbol, name, f"{prefix}{of}_") for of, part in record._parts.items()}
+    made.__dict__.update(own, **parts, _name=name, _prefix=prefix)
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _recording(record: type[Captures]) -> type[Captures]:
+    """A record of which a field that is given a value becomes a capture of it."""
+
+    def assign(self: Captures, field: str, value: Any) -> None:
+        if field not in record._fields or field in record._axes:
+            raise RuleError(f"{record.__name__} has no capture {field!r}; list it in the class.")
+        self.__dict__[field] = self.__dict__["_name"](self.__dict__["_prefix"] + field, value)
+
+    def absent(self: Captures, field: str) -> Any:
+        if field in record._axes:
+            raise LooksAtModel(f"a pattern is traced before there is a model, so {record.__name__}.{field} has no size")
+        raise _no_field(record, field)
+
+    return type(record.__name__, (record,), {"__setattr__": assign, "__getattr__": absent})

@@ -1,0 +1,397 @@
+"""A pattern: a Python function traced once on a recording `gs.Graph`.
+
+    def exact(g: Graph, x: Tensor) -> Tensor:
+        return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2 ** 0.5)), 1.0))
+
+What a parameter stands for is read from its annotation:
+
+    x: Tensor                  any tensor; the same name means the same tensor
+    w: Constant                a tensor whose value is fixed in the file
+    alpha: float               the number in a scalar constant, or an attribute's value (int, str, list likewise)
+    bias: Tensor | None = None an input that may be left out
+    *rest: Tensor              all further inputs of a variadic op
+    **attributes: object       all further attributes of a node
+
+A parameter annotated as a record (`surgeon.rules.tracing.declared_captures`) stands for all of its fields.
+"""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import RuleError
+from surgeon.ops.builder.graph import ASSOCIATIVE, Graph, Tensor
+from surgeon.ops.builder.tensor_operators import Operators, building
+from surgeon.ops.schemas import bind
+from surgeon.rules.matching.pattern import (
+    AnyOf,
+    Claim,
+    Literal,
+    Named,
+    Operation,
+    Output,
+    Pattern,
+    Said,
+    Value,
+    Var,
+    below,
+    captured,
+    is_deeper,
+    walk,
+)
+from surgeon.rules.tracing.annotations import (
+    LooksAtModel,
+    Parameter,
+    UnknownAttributes,
+    parameters_of,
+    require_kind,
+    takes,
+)
+from surgeon.rules.tracing.declared_captures import Captures, record_of, recorded
+
+OTHERS = "__others__"
+EXPOSABLE = 8  # tensors of a pattern that may be outputs or not: a pattern for each choice
+DEPTH = 120  # operations one inside another: what Python's stack takes, with room for who calls
+OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "columns", "values", "is_constant"})
+HERE = f"{Path(__file__).parents[2]}{os.sep}"
+RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
+
+
+class Symbol(Operators, gs.Variable):
+    """The tensor that a pattern function sees while it is traced.
+
+    as_input: what it stands for as an input of a node, where that is more than as an attribute.
+    """
+
+    value: Value
+    as_input: Value
+
+    def __init__(self, name: str, value: Value, as_input: Value | None = None) -> None:
+        # What gs gives a tensor takes long, and hardly any pattern asks for it: see __getattr__.
+        self.__dict__.update(name=name, value=value, as_input=as_input or value, is_whole=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_MODELS:
+            raise LooksAtModel(
+                f"{caller()}: a pattern is traced before there is a model, so {self.name} has no {name} yet; "
+                "ask in a condition."
+            )
+        if name.startswith("__") or self.__dict__["is_whole"]:
+            raise AttributeError(f"A tensor of a pattern has no {name!r}.")
+        self.__dict__["is_whole"] = True
+        super().__init__(self.name)
+        return getattr(self, name)
+
+    def __repr__(self) -> str:
+        return f"<tensor {self.name} of a pattern>"
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        raise RuleError(
+            f"A pattern cannot branch on {self.name!r}: it is traced once, before there is a model; "
+            "use g.any_of for forms and a condition for what depends on a match."
+        )
+
+
+    def __float__(self) -> float:
+        raise LooksAtModel(
+            f"{caller()}: a pattern is traced before there is a model, so {self.name} is no number yet; "
+            "compute with it in a condition or a replacement."
+        )
+
+    __int__ = __index__ = __float__
+
+    def require_operand(self, other: Any) -> None:
+        """Raise LooksAtModel where two numbers would be computed with, which a pattern does not know yet."""
+        if self.is_number and (not isinstance(other, Symbol) or other.is_number):
+            float(self)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it stands for a number and not for a tensor."""
+        return isinstance(self.value, Var) and self.value.kind in ("scalar", "list")
+
+
+class PatternGraph(Graph):
+    """A `gs.Graph` that records what to look for.  claims: what `such_that` asks.  said: what words made.
+
+    exposable: what others may read too.
+    """
+
+    def __init__(self, *, home: str = "") -> None:
+        self.claims: list[Claim] = []
+        self.exposable: list[Value] = []
+        self.said: dict[int, Said] = {}
+        super().__init__(home=home)
+
+    def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Use a word, and remember that it was one."""
+        found = word(self, *args)
+        if not isinstance(found, Symbol):  # several tensors: no one value that the word says
+            return found
+        given = tuple(item.value if isinstance(item, Symbol) else item for item in args)
+        self.said.setdefault(id(found.value), Said(name, given, found.value))
+        return found
+
+    def helper_opset(self) -> int | None:
+        """Patterns hold for every opset."""
+        return None
+
+    def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Record a node of a known op."""
+        if op in ASSOCIATIVE and not domain and len(args) > 2:
+            args = (self.call(domain, op, args[:-1], kwargs), args[-1])
+        named = dict(kwargs)
+        others = named.pop(OTHERS, None)
+        held = [item for item in named.values() if isinstance(item, Symbol)]
+        if op == "Constant" and held:
+            return held[0]  # a number to capture, however the model holds it
+        if op == "CastLike" and args and isinstance(args[0], Symbol) and args[0].as_input is not args[0].value:
+            return args[0]  # it may be cast anyway
+        bound = bind(domain, op, args, named, None)
+        attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
+        found = self.emit(domain, op, bound.inputs, attributes, bound.outputs)
+        return tuple(found) if bound.several else found[0]
+
+    def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
+        """Record one node."""
+        where = caller()
+        given = dict(attributes)
+        others = given.pop(OTHERS, None)
+        values = [self._value(item, where) for item in inputs]
+        rest = next((value for value in values if isinstance(value, Var) and value.kind == "rest"), None)
+        if rest is not None and values[-1] is not rest:
+            raise RuleError(f"{where}: *{rest.name} must be the last input of {op}.")
+        operation = Operation(
+            "" if domain == "ai.onnx" else domain,
+            op,
+            tuple(value for value in values if rest is None or value is not rest),
+            {name: item.value if isinstance(item, Symbol) else item for name, item in given.items()},
+            outputs,
+            where,
+            rest,
+            others.value if others is not None else None,
+        )
+        return [Symbol(self._fresh(op), Output(operation, position)) for position in range(outputs)]
+
+    def any_of(self, *forms: Tensor) -> Tensor:
+        """Any of several forms; they are tried in the order given."""
+        where = caller()
+        values = tuple(self._required(form, where) for form in forms)
+        if not values:
+            raise RuleError(f"{where}: any_of needs at least one form.")
+        return Symbol(self._fresh("any_of"), AnyOf(values, where))
+
+    def optional(self, tensor: Tensor) -> Tensor:
+        """A node that may be left out: its first input then stands for it."""
+        where = caller()
+        value = self._required(tensor, where)
+        if not isinstance(value, Output) or not value.operation.inputs or value.operation.inputs[0] is None:
+            raise RuleError(f"{where}: optional wants a node with an input, such as g.optional(g.cast(x, to=1)).")
+        return Symbol(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
+
+    def capture(self, name: str, tensor: Tensor) -> Tensor:
+        """Give an inner tensor a name that conditions and replacements can ask for."""
+        value = self._required(tensor, caller())
+        if any(isinstance(item, (Var, Named)) and item.name == name for item in walk([value])):
+            raise RuleError(f"{caller()}: {name!r} is what this tensor is made of already; capture it by another name.")
+        return Symbol(name, Named(name, value))
+
+    def shared(self, tensor: Tensor) -> Tensor:
+        """An inner tensor that may be used elsewhere too: its node, and what that reads, stays where it is."""
+        where = caller()
+        first = [self._required(tensor, where)]
+        for value in walk(first, lambda item: () if isinstance(item, Output) else below(item)):
+            if isinstance(value, (Var, Literal)):
+                raise RuleError(f"{where}: shared wants a node, such as g.shared(g.transpose(x)); inputs stay anyway.")
+            if isinstance(value, Output):
+                value.operation.is_shared = True
+        return tensor
+
+    def exposed(self, tensor: Tensor) -> Tensor:
+        """An inner tensor that is a further output where others read it too."""
+        where = caller()
+        value = self._required(tensor, where)
+        if isinstance(value, (Var, Literal)):
+            raise RuleError(f"{where}: exposed wants a node, such as g.exposed(g.add(x, y)); inputs stay anyway.")
+        if len(self.exposable) == EXPOSABLE:
+            raise RuleError(f"{where}: a pattern exposes {EXPOSABLE} tensors at most, each of them read or not.")
+        self.exposable.append(value)
+        return tensor
+
+    def named(self, tensor: Tensor) -> Tensor:
+        """A tensor that `such_that` can look at."""
+        value = self._required(tensor, caller())
+        if isinstance(value, (Named, Var)):
+            return tensor
+        name = self._fresh("_named")
+        return Symbol(name, Named(name, value))
+
+    def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
+        """A tensor of which something more must hold; asked once the whole pattern fits."""
+        where = caller()
+        if not takes(predicate, 1 + len(others)):
+            raise RuleError(
+                f"{where}: such_that wants a function of the tensor and of what is given behind it; it calls require."
+            )
+        name = self._fresh("_such_that")
+        values = [item.value if isinstance(item, Symbol) else item for item in others]
+        unnamed = [item for item in values if isinstance(item, (Output, AnyOf, Literal))]
+        if unnamed:
+            raise RuleError(f"{where}: name what such_that is to look at: g.named(...), or a parameter.")
+        self.claims.append(Claim(name, predicate, tuple(values)))
+        return Symbol(name, Named(name, self._required(tensor, where)))
+
+    def any_tensor(self) -> Tensor:
+        """An input that may be any tensor."""
+        name = self._fresh("_any")
+        return Symbol(name, Var(name, "tensor", is_any=True))
+
+    def any_number(self) -> Tensor:
+        """An input that may be any scalar constant."""
+        name = self._fresh("_any")
+        return Symbol(name, Var(name, "scalar", is_any=True))
+
+    def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
+        """A constant by value, with a relative tolerance of its own."""
+        return Symbol(self._fresh("literal"), Literal(np.asarray(value), rtol, caller()))
+
+    def _required(self, item: Any, where: str) -> Value:
+        value = self._value(item, where)
+        if value is None:
+            raise RuleError(f"{where}: expected a tensor, found None.")
+        return value
+
+    def _value(self, item: Any, where: str) -> Value | None:
+        if item is None or (isinstance(item, gs.Variable) and item.name == ""):
+            return None
+        if isinstance(item, Symbol):
+            return item.as_input
+        if isinstance(item, gs.Constant):
+            return Literal(np.asarray(item.values), None, where)
+        if isinstance(item, gs.Tensor):
+            raise RuleError(f"{where}: tensor {item.name!r} was not made by this pattern's graph.")
+        try:
+            array = np.asarray(item)
+        except ValueError as error:
+            raise RuleError(f"{where}: {item!r} is neither a tensor of the pattern nor a constant.") from error
+        if array.dtype == object:
+            raise RuleError(
+                f"{where}: {item!r} is neither a tensor of the pattern nor a constant; "
+                "a helper that returns a list needs its tensor taken out with [0]."
+            )
+        return Literal(array.astype(object) if array.dtype.kind == "U" else array, None, where)
+
+
+def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
+    """Run a pattern function once; forms at its root become patterns of their own.
+
+    Raises RuleError when the function returns no tensor or uses an op or argument that does not exist.
+    """
+    home = (function.__module__ or "").partition(".")[0]
+    graph = PatternGraph(home=home)
+    code = getattr(function, "__code__", None)
+    where = f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else function.__name__
+    arguments, keywords, record = _traced_arguments(function, graph, where)
+    with building(graph):
+        returned = function(graph, *arguments, **keywords)
+    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if not results or not all(isinstance(item, Symbol) for item in results):
+        raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
+    first, *further = [item.value for item in results]
+    if is_deeper((first, *further), DEPTH):
+        raise RuleError(
+            f"Pattern {function.__name__} ({where}) has more than {DEPTH} operations one inside another; "
+            "make it several rules, each with a part."
+        )
+    patterns = []
+    for root, exposed in product(_roots(first), _choices(graph.exposable)):
+        if isinstance(root, (Var, Literal)):
+            raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
+        outputs = (root, *further, *(graph.exposable[place] for place in exposed))
+        values = tuple(walk(outputs))
+        names = frozenset(captured(values))
+        inner = frozenset(value.name for value in values if isinstance(value, Named))
+        loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
+        more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable), values)
+        patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
+    return tuple(patterns)
+
+
+def _choices(exposable: Sequence[Value]) -> list[tuple[int, ...]]:
+    """Which of the tensors that others may read are read: none of them first, all of them last."""
+    places = range(len(exposable))
+    return [chosen for count in range(len(exposable) + 1) for chosen in combinations(places, count)]
+
+
+def caller() -> str:
+    """file:line of the rule that called into surgeon."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{_base(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@cache
+def _is_ours(file: str) -> bool:
+    """Whether a file is the engine's: no rule file."""
+    return file.startswith(HERE) and not file.startswith(RULES)
+
+
+_base = cache(os.path.basename)
+
+
+def _roots(value: Value) -> Iterator[Value]:
+    if isinstance(value, AnyOf):
+        for form in value.forms:
+            yield from _roots(form)
+    else:
+        yield value
+
+
+def _traced_arguments(
+    function: Callable[..., Any], graph: PatternGraph, where: str
+) -> tuple[list[Any], dict[str, Any], type[Captures] | None]:
+    """What a pattern function is called with, behind the graph, and the record among it."""
+    parameters = parameters_of(function)
+    if not parameters:
+        raise RuleError(f"Pattern {function.__name__} ({where}) needs the graph as its first parameter.")
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
+    record: type[Captures] | None = None
+    for parameter in parameters[1:]:
+        kind = record_of(parameter)
+        if kind is not None:
+            if record is not None:
+                raise RuleError(f"Pattern {function.__name__} ({where}) takes two records; let one build on the other.")
+            record = kind
+            arguments.append(recorded(kind, _field, graph.capture))
+        elif parameter.how is inspect.Parameter.KEYWORD_ONLY:
+            raise RuleError(f"Pattern {function.__name__} ({where}): write {parameter.name} without the bare *.")
+        elif parameter.how is inspect.Parameter.VAR_KEYWORD:
+            keywords[OTHERS] = _symbol(parameter)
+        else:
+            require_kind(parameter, f"Pattern {function.__name__} ({where})")
+            arguments.append(_symbol(parameter))
+    return arguments, keywords, record
+
+
+def _symbol(parameter: Parameter) -> Symbol:
+    return Symbol(parameter.name, Var(parameter.name, parameter.kind, parameter.default is None))
+
+
+def _field(parameter: Parameter) -> Any:
+    """What stands for a field of a record: to be unpacked where there may be several."""
+    symbol = _symbol(parameter)
+    if parameter.kind == "attributes":
+        return UnknownAttributes({OTHERS: symbol})
+    return (symbol,) if parameter.kind == "rest" else symbol

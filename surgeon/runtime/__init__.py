@@ -1,0 +1,19 @@
+"""Running models: sessions in child processes, generated inputs, reference kernels, and the comparison of arrays.
+
+It knows no rules and no proofs, so it must not import `rules`, `targets` or anything above.  Start with
+`sessions/oracle.py` and `processes/worker.py`.
+"""
+
+__all__ = [
+    "function_inlining",
+    "implementations",
+    "inputs",
+    "kernels",
+    "numerics",
+    "processes",
+    "provider_support",
+    "run_limits",
+    "sessions",
+    "tensorrt",
+    "timing",
+]

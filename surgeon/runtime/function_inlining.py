@@ -1,0 +1,179 @@
+"""Local functions: written out, call by call or all of a model, and given to nodes that no runtime has a kernel for.
+
+onnx's inliner does the work, after what it forgets is written out: attributes that a call leaves at the function's
+default, trailing inputs that a call omits, and outputs that are inputs too, or one output twice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto
+
+from surgeon.errors import GraphError
+from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.traversal import Key, all_nodes, called_by, circle, graphs_of, imports_of, key_of, nodes_of
+
+PRIVATE_DOMAIN = "surgeon.reference"
+"""Where bodies live: under an operator's own name a runtime's schema wins over a body."""
+IR_VERSION = 10
+"""Of models made for proofs: the newest that every supported ONNX Runtime reads.  It has local functions, bfloat16 and
+float8; what a node means hangs on opsets alone."""
+_FIRST_IR_WITH_FUNCTIONS = 8
+_SPELT_OUT = "ai.onnx"  # the default domain by its full name, which onnx's evaluator does not know
+
+
+def name_of(node: NodeProto) -> str:
+    """Return what a node goes by: its name, or without one that of its first output."""
+    return node.name or next(iter(node.output), "")
+
+
+def with_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto]) -> ModelProto:
+    """Return a copy in which the nodes named in `bodies` are calls to them, in a domain of our own.
+
+    Nodes go by `name_of`.  A body takes its inputs and gives its outputs by position, as the node does; attributes of
+    the node that it does not declare are left out.  Raises GraphError for a body whose node the model does not have.
+    """
+    made = ModelProto()
+    made.CopyFrom(model)
+    names: dict[bytes, str] = {}
+    waiting = dict.fromkeys(bodies)
+    for node in list(nodes_of(made)):
+        name = name_of(node)
+        body = bodies.get(name)
+        if body is None:
+            continue
+        waiting.pop(name, None)
+        key = body.SerializeToString(deterministic=True)
+        if key not in names:
+            names[key] = f"{node.op_type}_{len(names)}"
+            _add_function(made, body, names[key])
+        node.domain, node.op_type = PRIVATE_DOMAIN, names[key]
+        node.ClearField("overload")
+        declared = {*body.attribute, *(attribute.name for attribute in body.attribute_proto)}
+        kept = [attribute for attribute in node.attribute if attribute.name in declared]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+    if waiting:
+        raise GraphError(f"There is no node '{next(iter(waiting))}' to give a body to: name a node of the model.")
+    made.ir_version = max(made.ir_version, _FIRST_IR_WITH_FUNCTIONS)
+    return made
+
+
+def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
+    """Add a body under a private name, and see to it that its domains are imported where it is called from."""
+    function = model.functions.add()
+    function.CopyFrom(body)
+    function.domain, function.name = PRIVATE_DOMAIN, name
+    function.ClearField("overload")
+    private = onnx.helper.make_opsetid(PRIVATE_DOMAIN, 1)
+    callers = [model, *(other for other in model.functions if other.domain != PRIVATE_DOMAIN)]
+    for caller in callers:
+        known = imports_of(caller.opset_import)
+        caller.opset_import.extend(one for one in (private, *body.opset_import) if one.domain not in known)
+
+
+def inlined(model: ModelProto) -> ModelProto:
+    """Return the model with every call to a local function replaced by its nodes, and ONNX's domain spelt "".
+
+    A model that is so already comes back as it is, not copied.  Functions at another opset than the model's are
+    converted.  Raises GraphError for a call that its function does not take.
+    """
+    spelt = any(one.domain == _SPELT_OUT for one in model.opset_import)
+    if not model.functions and not spelt:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    if spelt:
+        _shorten(made)
+    functions = {key_of(one): one for one in made.functions}
+    for node in list(nodes_of(made)):
+        function = functions.get(called_by(node))
+        if function is not None:
+            _complete(node, function)
+    for function in made.functions:  # the inliner knows only the plain list
+        function.attribute.extend(attribute.name for attribute in function.attribute_proto)
+        del function.attribute_proto[:]
+        _tell_outputs_apart(function)
+    from onnx import inliner
+
+    try:
+        made = inliner.inline_local_functions(made)
+        return inliner.inline_local_functions(made, convert_version=True) if made.functions else made
+    except (RuntimeError, ValueError) as error:
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise GraphError(f"A local function cannot be inlined ({line}): make its calls fit it.") from error
+
+
+def _shorten(model: ModelProto) -> None:
+    for holder in (model, *model.functions):
+        for one in holder.opset_import:
+            one.domain = plain_domain(one.domain)
+    for node in nodes_of(model):
+        node.domain = plain_domain(node.domain)
+
+
+def _complete(call: NodeProto, function: FunctionProto) -> None:
+    """Write out the attributes that a call leaves at their defaults, and inputs and outputs that it omits."""
+    given = {attribute.name for attribute in call.attribute}
+    call.attribute.extend(one for one in function.attribute_proto if one.name not in given)
+    if len(call.input) > len(function.input) or len(call.output) > len(function.output):
+        raise GraphError(f"A call of '{function.name}' has more inputs or outputs than the function: drop the rest.")
+    call.input.extend([""] * (len(function.input) - len(call.input)))
+
+
+def _tell_outputs_apart(function: FunctionProto) -> None:
+    """Give an output that is an input too, or is there twice, a copy of its own."""
+    known = set(function.input)
+    for place, name in enumerate(function.output):
+        if name in known:
+            function.output[place] = f"{name}:{place}"
+            function.node.add(op_type="Identity", input=[name], output=[f"{name}:{place}"])
+        known.add(name)
+
+
+Find = Callable[[NodeProto], FunctionProto | None]
+
+
+def written_out(call: NodeProto, function: FunctionProto, find: Find) -> Sequence[NodeProto]:
+    """The body of a function for one call, in terms of the call's inputs and outputs; nodes have no names.
+
+    find: the function that a node of a body calls and that is to be written out too, None for any other node.  All are
+    taken to mean at one version of their domains what they say at their own.  Raises GraphError as `inlined`, and for a
+    function that calls itself.
+    """
+    functions = {key_of(function): function}
+    waiting, calls = [function], dict[Key, set[Key]]()
+    while waiting:
+        body = waiting.pop()
+        found = {key_of(one): one for node in all_nodes(body.node) if (one := find(node)) is not None}
+        calls[key_of(body)] = set(found)
+        waiting += (one for key, one in found.items() if key not in functions)
+        functions.update(found)
+    if around := circle(calls):
+        domain, name, _ = around[0]
+        raise GraphError(f"Local function {domain}::{name} calls itself, which ONNX forbids; mend the model.")
+    versions = {one.domain: one.version for body in functions.values() for one in body.opset_import}
+    domains = {node.domain for body in functions.values() for node in all_nodes(body.node)}
+    imports = [onnx.helper.make_opsetid(domain, versions.get(domain, 1)) for domain in {call.domain, *domains}]
+    made = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [call],
+            "call",
+            [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(call.input) if name],
+            [onnx.ValueInfoProto(name=name) for name in call.output if name],
+        ),
+        functions=functions.values(),
+        opset_imports=imports,
+        ir_version=IR_VERSION,
+    )
+    for body in made.functions:
+        del body.opset_import[:]
+        body.opset_import.extend(imports)
+    nodes = list(inlined(made).graph.node)
+    for node in all_nodes(nodes):
+        node.ClearField("name")
+        while node.input and not node.input[-1]:
+            node.input.pop()
+        for graph in graphs_of(node):
+            del graph.value_info[:]
+    return nodes

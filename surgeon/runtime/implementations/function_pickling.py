@@ -1,0 +1,130 @@
+"""Functions on their way to another process: as bytes, with the names that they need, so that no script runs again.
+
+What a person wrote travels by value, wherever he wrote it: a script, standard input, a cell of a notebook, a module.
+Installed libraries, and modules that his own imports, are imported by name where the function arrives.
+"""
+
+import functools
+import io
+import os
+import pickle
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from surgeon.errors import UsageError
+from surgeon.script_imports import FOLDERS
+
+_lock = threading.Lock()  # which modules go by value is state of cloudpickle's own
+_CACHED = type(functools.cache(len))
+
+
+class Sent:
+    """A function that came from another process.  It is unpacked when it is first called.
+
+    refusal: one sentence on why it did not come, which whoever packs or calls it is told.
+    """
+
+    def __init__(self, data: bytes, refusal: str = "") -> None:
+        self.data, self.refusal = data, refusal
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *inputs: Any, **settings: Any) -> Any:
+        if self._function is None:
+            self.require()
+            self._function = unpacked(self.data)
+        return self._function(*inputs, **settings)
+
+    def require(self) -> None:
+        """Raise UsageError where the function did not come."""
+        if self.refusal:
+            raise UsageError(self.refusal)
+
+
+def packed(function: Callable[..., Any]) -> bytes:
+    """Return a function as bytes that `unpacked` takes in another process of this Python.
+
+    Raises UsageError, with a clause on what does not travel.
+    """
+    if isinstance(function, Sent):
+        function.require()
+        return function.data
+    buffer = io.BytesIO()
+    try:
+        with _lock, _by_value(_module_of(function)) as names:
+            _pickler(buffer, names).dump(function)
+    except Exception as error:  # whatever a user's object raises when it is asked to be pickled
+        raise UsageError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
+    return buffer.getvalue()
+
+
+def unpacked(data: bytes) -> Callable[..., Any]:
+    """Return the function of what `packed` made.  Raises whatever the import of a module that it needs raises."""
+    function: Callable[..., Any] = pickle.loads(data)
+    return function
+
+
+def search_path() -> list[str]:
+    """Where this process finds modules, as full paths, and what files that it ran have imported beside them."""
+    return list(dict.fromkeys(os.path.abspath(entry) for entry in (*sys.path, *FOLDERS)))
+
+
+def is_own(module: ModuleType) -> bool:
+    """Whether a module is the user's own: neither Python's, nor installed, nor surgeon's."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return getattr(module, "__spec__", None) is None  # made by hand: nothing can import it by name
+    return not any(Path(file).is_relative_to(folder) for folder in _libraries())
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    installed = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return (*dict.fromkeys(installed), str(Path(__file__).resolve().parents[2]))
+
+
+def _module_of(function: Callable[..., Any]) -> ModuleType | None:
+    """The module in which a function was written, where it still is one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return sys.modules.get(getattr(function, "__module__", None) or "")
+
+
+@contextmanager
+def _by_value(module: ModuleType | None) -> Iterator[frozenset[str]]:
+    """Let what a module holds travel by value, if it is the user's own; gives the modules of which that is so."""
+    import cloudpickle  # not at the top: most runs have no implementation to send
+
+    known = frozenset(("__main__", *cloudpickle.list_registry_pickle_by_value()))
+    if module is None or module.__name__ in known or not is_own(module):
+        yield known
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield known | {module.__name__}
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _pickler(buffer: io.BytesIO, names: frozenset[str]) -> pickle.Pickler:
+    """cloudpickle's, which leaves out functions under functools.cache: it has them by name even where that is none."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, _CACHED) and obj.__module__ in names:
+                return _cached, (obj.__wrapped__, obj.cache_parameters())
+            return super().reducer_override(obj)
+
+    pickler: pickle.Pickler = Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL)
+    return pickler
+
+
+def _cached(function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:
+    cached: Callable[..., Any] = functools.lru_cache(**settings)(function)
+    return cached

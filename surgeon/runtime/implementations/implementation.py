@@ -1,0 +1,314 @@
+"""Operators that users implement in Python, so that a rewrite to them can be proved where no runtime has them.
+
+    # plugin_ops.py, given as `--custom-ops plugin_ops.py`
+    import numpy as np
+    import surgeon
+
+    @surgeon.implements("test.customop::CustomOpOne")
+    def custom_op_one(x, y, *, alpha=1.0):
+        return x + alpha * y
+
+The function takes the node's inputs as numpy arrays, its attributes by keyword, and returns one array, or a tuple of
+them.  An input that the node leaves out is None, or not passed at all if it is the last: give it a default.  A proof
+runs the function in a process of its own, to which it is sent as it is then, with the names that it needs; a script
+that defines it is not run again.
+
+What a user's own code registers, in a script, a module or a notebook, counts from then on.  What a file registers that
+is given as `custom_ops` counts for the run that names it, and for no other.
+"""
+
+import importlib.util
+import inspect
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from surgeon.errors import UsageError
+from surgeon.runtime.implementations.function_pickling import Sent, packed, search_path
+from surgeon.script_imports import importable
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One operator's implementation: the function, and the file that it was written in.
+
+    `file` is None where it was written in a notebook, at a prompt or on standard input.  `is_given` is True where the
+    file was given as `custom_ops`, so that a process may run it to have the function.  `is_trusted` functions are a
+    library's own, and run in this process: nobody is still writing them, and what they call may be known here alone.
+    """
+
+    domain: str
+    op: str
+    function: Callable[..., Any]
+    file: Path | None
+    is_trusted: bool = False
+    is_given: bool = False
+
+    @property
+    def name(self) -> str:
+        """The operator as `domain::Op`."""
+        return f"{self.domain}::{self.op}"
+
+    @property
+    def where(self) -> str:
+        """Where a person finds it, as a phrase behind its name; empty where that is no file of his."""
+        return f" in '{self.file}'" if self.file is not None and not self.is_trusted else ""
+
+    def require(self) -> None:
+        """Raise UsageError where this process can neither run it nor send it to another."""
+        if self.is_trusted and isinstance(self.function, Sent):
+            self.function.require()
+
+    def packed(self) -> bytes | None:
+        """The function as bytes for another process; None where that process has to run the file to have it.
+
+        Raises UsageError for a function that does not travel.
+        """
+        try:
+            return packed(self.function)
+        except UsageError as error:
+            if self.is_given:
+                return None
+            if isinstance(self.function, Sent):
+                raise
+            raise UsageError(
+                f"The implementation of {self.name}{self.where} cannot be sent to the process that runs it ({error}): "
+                "let the function make inside what it cannot take along."
+            ) from error
+
+
+_Version = tuple[int, int]
+
+_registered: dict[tuple[str, str], Implementation] = {}
+_loaded: dict[Path, tuple[_Version, list[Implementation]]] = {}  # with each file's time and size as it was run
+_running: set[Path] = set()  # files that are being loaded
+
+
+def implements(name: str) -> Callable[[_Function], _Function]:
+    """Register the decorated function as the implementation of an operator.
+
+    The function takes the node's inputs as numpy arrays and its attributes by keyword, and returns one array, or a
+    tuple of them.  A later registration of the same name replaces the earlier.
+
+    Args:
+        name: `domain::Op`.
+
+    Returns:
+        A decorator that returns the function as it is.
+
+    Raises:
+        UsageError: a name of another form, or one of ONNX's own domain.
+
+    Examples:
+        >>> import surgeon
+        >>> @surgeon.implements("acme::Scale")
+        ... def scale(x, factor=1.0):
+        ...     return x * factor
+    """
+    domain, op = _divided(name)
+
+    def register(function: _Function) -> _Function:
+        _registered[domain, op] = Implementation(domain, op, function, _file_of(function))
+        return function
+
+    return register
+
+
+def _file_of(function: Callable[..., Any]) -> Path | None:
+    """The file that a function was written in; None where there is none."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return Path(code.co_filename).resolve() if code is not None and Path(code.co_filename).is_file() else None
+
+
+def provide(name: str, function: Callable[..., Any]) -> Implementation:
+    """Register a library's own function as the implementation of an operator; it runs in this process.
+
+    Called as `implements` says.  Raises UsageError for a name of another form.
+    """
+    domain, op = _divided(name)
+    made = _registered[domain, op] = Implementation(domain, op, function, None, is_trusted=True)
+    return made
+
+
+def withdraw(name: str) -> None:
+    """Forget the implementation of an operator, if there is one.  Raises UsageError for a name of another form."""
+    _registered.pop(_divided(name), None)
+
+
+def _divided(name: str) -> tuple[str, str]:
+    """The domain and the name of an operator that may have an implementation."""
+    domain, colons, op = name.rpartition("::") if isinstance(name, str) else ("", "", "")
+    if not colons or not op.isidentifier():
+        raise UsageError(f"{name!r} names no operator; write its domain and name, as in 'test.customop::CustomOpOne'.")
+    if domain in ("", "ai.onnx"):
+        raise UsageError(f"{name!r} is in ONNX's own domain, whose operators need no implementation; leave it out.")
+    return domain, op
+
+
+def available(custom_ops: Sequence[Path | str] = ()) -> Mapping[tuple[str, str], Implementation]:
+    """Return the implementations of one run, by domain and name of the operator.
+
+    Those are what the user's own code has registered, and before these what the Python files among `custom_ops`
+    register, a later file before an earlier one.  Raises UsageError as `load` does.
+    """
+    found = dict(_registered)
+    for path in custom_ops:
+        if is_python(path):
+            found.update({(one.domain, one.op): one for one in load(path)})
+    return found
+
+
+def is_python(path: Path | str) -> bool:
+    """Whether a file given for custom operators is one of implementations, and no shared library."""
+    return Path(path).suffix == ".py"
+
+
+def require_file(path: Path | str) -> None:
+    """Raise UsageError for a Python file that is not there."""
+    if not Path(path).is_file():
+        raise UsageError(f"There is no file '{path}' of implementations: check the path.")
+
+
+def load(path: Path | str) -> list[Implementation]:
+    """Run a Python file and return the implementations that it registers.
+
+    They are for whoever asked, and do not join what the user's own code has registered.  A file is run once, and anew
+    when it was edited; the script that is running is not run again.  It may import its neighbours.  Raises UsageError
+    for a file that is not there, fails, registers nothing, or gives itself to a run.
+    """
+    require_file(path)
+    file = Path(path).resolve()
+    if file == _script():
+        return _required([one for one in _registered.values() if one.file == file], path)
+    if file in _running:
+        raise UsageError(
+            f"The file '{path}' of implementations gives itself to a run whenever it is run: put that run under "
+            'if __name__ == "__main__".'
+        )
+    version = _version(file)
+    known = _loaded.get(file)
+    if known is None or known[0] != version:
+        _running.add(file)
+        try:
+            known = _loaded[file] = (version, _run(file, path))
+        finally:
+            _running.remove(file)
+    return list(known[1])
+
+
+def _version(file: Path) -> _Version:
+    stat = file.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _script() -> Path | None:
+    """The script that this process runs; None where it is no file."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def _required(found: list[Implementation], path: Path | str) -> list[Implementation]:
+    """What a file registers; raises UsageError where that is nothing."""
+    if not found:
+        raise UsageError(f"The file '{path}' registers nothing: decorate a function with @surgeon.implements(...).")
+    return found
+
+
+def _run(file: Path, path: Path | str) -> list[Implementation]:
+    """Run a file that was given as `path`, as a module of its own."""
+    name = f"surgeon_implementations_{file.stem}_{abs(hash(file))}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"'{path}' is no Python file: give one whose name ends in .py.")
+    before, modules = dict(_registered), set(sys.modules)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with importable(file.parent):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
+        del sys.modules[name]
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+        raise UsageError(
+            f"The file '{path}' of implementations cannot be run ({type(error).__name__}: {error}{line}): correct it."
+        ) from error
+    finally:
+        # That the file is named here: a helper of it elsewhere may have registered the function.
+        found = [
+            replace(one, file=file, is_given=True) for key, one in _registered.items() if before.get(key) is not one
+        ]
+        _registered.clear()
+        _registered.update(before)
+        # A neighbour that registers has to run again for the next file, or for the user's own code, that imports it.
+        for one in found:
+            written_in = getattr(one.function, "__module__", None)
+            if written_in and not one.is_trusted and written_in not in (name, *modules):
+                sys.modules.pop(written_in, None)
+    return _required(found, path)
+
+
+_Record = tuple[str, str, Path | None, bool, bool, bytes | None, str]
+
+
+def shipped(custom_ops: Sequence[Path | str] = ()) -> bytes:
+    """Return what is registered here and by the files among `custom_ops`, for `receive` in a process of our own.
+
+    These files need not be run there.  A function that does not travel is no error here, but where it is asked for.
+    Raises UsageError as `load` does.
+    """
+    given = {Path(path).resolve(): load(path) for path in custom_ops if is_python(path)}
+    files = [(file, _version(file), [_record(one) for one in found]) for file, found in given.items()]
+    return pickle.dumps((search_path(), [_record(one) for one in _registered.values()], files))
+
+
+_received: list[bytes] = []  # what this process was last sent
+
+
+def receive(data: bytes) -> None:
+    """Know the implementations of the process that this one works for, and no others.
+
+    data: of `shipped`.  Functions are unpacked when they are called; the files that the other process was given are not
+    run, unless they were edited since or their functions cannot be pickled.
+    """
+    if not data or _received == [data]:
+        return
+    path, registered, files = pickle.loads(data)
+    sys.path[:] = dict.fromkeys((*path, *sys.path))
+    _registered.clear()
+    _registered.update(((one.domain, one.op), one) for one in map(_of_record, registered))
+    _loaded.clear()
+    _loaded.update((file, (version, [*map(_of_record, found)])) for file, version, found in files)
+    _received[:] = [data]
+
+
+def bound(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
+    """The operators, by domain and name, whose implementations run in the user's own process and in no other.
+
+    Raises UsageError as `load` does.
+    """
+    return frozenset(key for key, one in available(custom_ops).items() if one.is_trusted)
+
+
+def _record(one: Implementation) -> _Record:
+    """An implementation as plain values."""
+    data, refusal = None, ""
+    if one.is_trusted:
+        refusal = f"What computes {one.name} runs in the process that named it alone: ask for it there."
+    else:
+        try:
+            data = one.packed()
+        except UsageError as error:
+            refusal = str(error)
+    return one.domain, one.op, one.file, one.is_trusted, one.is_given, data, refusal
+
+
+def _of_record(record: _Record) -> Implementation:
+    domain, op, file, is_trusted, is_given, data, refusal = record
+    if data is None and not refusal:
+        refusal = f"The implementation of {domain}::{op} is not sent: let '{file}' be run for it."
+    return Implementation(domain, op, Sent(data or b"", refusal), file, is_trusted, is_given)

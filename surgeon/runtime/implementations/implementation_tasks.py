@@ -1,0 +1,148 @@
+"""What a child does for users' Python implementations: it takes their functions, and calls them.
+
+The functions come as the process that has them pickled them.  No script of the user's is run for that, only a file that
+was given as one of implementations, and that only where its functions cannot be pickled.
+"""
+
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surgeon.errors import UsageError
+from surgeon.runtime.implementations.function_pickling import is_own, unpacked
+from surgeon.runtime.implementations.implementation import Implementation, load
+from surgeon.runtime.processes.pipe_protocol import is_numeric
+from surgeon.runtime.processes.worker_main import Note
+
+# What a plugin's node says to its runtime, and not to the computation.
+_ADDRESS = ("plugin_version", "plugin_namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Functions to serve: each by its operator, pickled, and the file that gives one that is None.
+
+    path: where they find modules.  folder: in which they work.
+    """
+
+    functions: tuple[tuple[str, bytes | None, str], ...]
+    path: tuple[str, ...]
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCall:
+    """A call of one of them."""
+
+    op: str
+    inputs: Sequence[Any]
+    attributes: Mapping[str, Any]
+
+
+_known: dict[str, Callable[..., Any] | str] = {}  # a function, or why it cannot be had
+_files: dict[str, tuple[int, int] | None] = {}  # of the user's own modules that were imported, as they were then
+
+
+def serve(served: Served, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Take functions, unless they are here; `stale` says that a file was edited since which they came from."""
+    if _known:
+        return {"stale": any(_state(file) != then for file, then in _files.items())}, []
+    sys.path[:] = dict.fromkeys((*served.path, *sys.path))
+    for name, data, file in served.functions:
+        try:
+            _known[name] = _of_file(name, file) if data is None else unpacked(data)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - importing a user's module may raise anything
+            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            problem = f"cannot be unpacked in the process that runs it ({text}): let it import what it needs itself"
+            _known[name] = problem
+    _note_files()
+    return {"stale": False}, []
+
+
+def call(asked: ServedCall, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Call one of the functions."""
+    function, count = _known[asked.op], len(sys.modules)
+    if isinstance(function, str):
+        return {"problem": function}, []
+    try:
+        return _result(function, asked.inputs, asked.attributes)
+    finally:
+        if len(sys.modules) != count:
+            _note_files()
+
+
+def _note_files() -> None:
+    """Keep the state of the files of the user's own modules that were imported."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and file not in _files and is_own(module):
+            _files[file] = _state(file)
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    """Time (ns) and size (bytes) of a file, None for one that is gone."""
+    if not os.path.exists(file):
+        return None
+    found = os.stat(file)
+    return found.st_mtime_ns, found.st_size
+
+
+def _of_file(name: str, file: str) -> Callable[..., Any]:
+    found = [one.function for one in load(file) if one.name == name]
+    if not found:
+        raise UsageError(f"'{file}' registers it only when it is run by another")
+    return found[0]
+
+
+def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
+    """Run an implementation in this process, and return its arrays.  Raises SessionError as `Worker.call` does."""
+    told, arrays = _result(one.function, inputs, attributes)
+    if "error" in told:
+        from surgeon.runtime.sessions.ort_session import (
+            SessionError,  # it loads onnx, which a process that serves has no need of
+        )
+
+        raise SessionError(f"The implementation of {one.name}{one.where} {told['error']}.")
+    return arrays
+
+
+def _result(
+    function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Call a function; return the header of the answer, and the arrays."""
+    settings = _wanted(function, attributes)
+    try:
+        with np.errstate(all="ignore"):
+            result = function(*inputs, **settings)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told to whoever asked
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]  # theirs, not numpy's
+        where = f" at line {lines[-1]}" if lines else ""
+        text = " ".join(str(error).split())
+        return {"error": f"raised {type(error).__name__}{where} ({text}): correct it"}, []
+    results = result if isinstance(result, tuple | list) else (result,)
+    for one in results:
+        number = isinstance(one, np.ndarray | np.generic)
+        if not number or not is_numeric(one.dtype):
+            kind = f"an array of {one.dtype.name}" if number else f"a value of type {type(one).__name__}"
+            return {"error": f"returned {kind}: let it return a numpy array of numbers, or a tuple of them"}, []
+    return {}, [np.asarray(one) for one in results]
+
+
+def _wanted(function: Callable[..., Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a node's attributes without those that are a plugin's address, unless the function asks for them."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # some functions in C do not tell
+        parameters = []
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return dict(attributes)
+    asked = {parameter.name for parameter in parameters}
+    return {name: value for name, value in attributes.items() if name in asked or name not in _ADDRESS}
+

@@ -1,0 +1,106 @@
+"""The process in which users' Python implementations run, as whoever asks it sees it.
+
+It is a child of its own for these functions.  They come to it first, pickled here; each call names one and brings its
+inputs.  Of its answers nothing is unpickled.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from surgeon.errors import UsageError
+from surgeon.runtime.implementations.function_pickling import search_path
+from surgeon.runtime.implementations.implementation import Implementation
+from surgeon.runtime.implementations.implementation_tasks import Served, ServedCall
+from surgeon.runtime.processes.pipe_protocol import is_numeric
+from surgeon.runtime.processes.worker import WHOLE, Answer, Child, Failure, Task, left, taken
+from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError
+
+LIMIT = 60.0
+"""Seconds that one call may take where nothing else is said, and that the start of the process may."""
+_MODULE = "surgeon.runtime.implementations.implementation_tasks"
+
+
+class Worker:
+    """A process that runs implementations.  It starts with the first call, and again after one that ended it.
+
+    `limit` is in seconds, per call.  Closing it leaves the process to the next worker of the same functions; the
+    process ends with this one.  Raises UsageError for an implementation that cannot be sent to it.
+    """
+
+    def __init__(self, implementations: Sequence[Implementation], limit: float | None = None) -> None:
+        self._where = {one.name: one.where for one in implementations}
+        self._limit = LIMIT if limit is None else limit
+        functions = tuple((one.name, one.packed(), str(one.file or "")) for one in implementations)
+        beside = [str(one.file.parent) for one in implementations if one.is_given and one.file is not None]
+        self._served = Served(functions, tuple(dict.fromkeys((*beside, *search_path()))), os.getcwd())
+        self._child: Child | None = None
+
+    def call(self, op: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
+        """Run one implementation, `op` being `domain::Op`, and return its arrays.
+
+        Raises SessionError with one sentence that names the operator and its file, where it raises, ends its process,
+        returns no arrays, or takes too long (the last with `missing`: it says nothing about the model).  Raises
+        UsageError where it arrives and cannot be unpacked.
+        """
+        try:
+            given = [None if value is None else _numbers(value) for value in inputs]
+            settings = {name: _numbers(one) if isinstance(one, np.ndarray) else one for name, one in attributes.items()}
+        except (TypeError, ValueError) as error:
+            raise self._failure(op, f"cannot be handed its inputs ({error}): give it tensors of numbers") from error
+        if self._child is None:
+            self._child = self._started(op)
+        answer = self._asked(self._child, op, "call", ServedCall(op, given, settings), self._limit)
+        if "problem" in answer.value:
+            raise UsageError(f"The implementation of {op}{self._where[op]} {answer.value['problem']}.")
+        if "error" in answer.value:
+            raise self._failure(op, str(answer.value["error"]))
+        return answer.arrays
+
+    def _started(self, op: str) -> Child:
+        """A process that has the functions as they are now."""
+        while True:
+            child = taken(self._served)
+            if not self._asked(child, op, "serve", self._served, LIMIT).value["stale"]:
+                return child
+            child.end()
+
+    def _asked(self, child: Child, op: str, function: str, argument: Any, limit: float) -> Answer:
+        """Ask the process.  Raises SessionError where it ends or takes too long, as `call` does."""
+        found = child.run(Task(f"{_MODULE}:{function}", argument, 0.0, WHOLE, clock=limit))
+        if isinstance(found, Answer):
+            return found
+        self._child = None
+        left(child)
+        if found.why == "memory":
+            raise SessionError(OUT_OF_MEMORY, missing=True)
+        if found.why == "clock":
+            raise self._failure(op, f"has not answered within {limit:g} s: make it faster", missing=True)
+        raise self._failure(op, _ending(found))
+
+    def close(self) -> None:
+        """Part with the process."""
+        child, self._child = self._child, None
+        if child is not None:
+            left(child)
+
+    def _failure(self, op: str, what: str, *, missing: bool = False) -> SessionError:
+        return SessionError(f"The implementation of {op}{self._where.get(op, '')} {what}.", missing=missing)
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """An array, laid out row by row.  Raises TypeError for one of no numbers."""
+    array = np.asarray(value, order="C")
+    if not is_numeric(array.dtype):
+        raise TypeError(f"no tensor of {array.dtype.name}")
+    return array
+
+
+def _ending(failure: Failure) -> str:
+    """Say how a process ended that should not have."""
+    if failure.why == "crash":
+        return f"crashed ({failure.how}): correct it"
+    how = f" ({failure.how})" if failure.how else ""
+    return f"ended its process{how}: let it return its result"

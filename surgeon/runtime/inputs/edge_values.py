@@ -1,0 +1,253 @@
+"""The edges of a float dtype: zeros, subnormal and huge numbers, infinity and NaN, rows that are constant or offset.
+
+A proof on usual values says nothing of them, and rewrites go wrong there: a square that overflows, a variance of
+zero, a comparison that NaN fails.
+"""
+
+import math
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.runtime.inputs.input_spec import Values
+
+Shape = tuple[int, ...]
+# The binary exponents of huge values, as parts of the largest: more than a half, so that squares overflow; not near
+# one, so that sums of some hundred do not.
+_HUGE = (0.55, 0.8)
+_IN_ROWS, _LONE = 1, 2  # ways of putting them, by the seed
+_LEAST = 3  # of them, where there are as many
+_PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
+_FACTORS = 1 / 3  # of the exponents
+_TOP = 1 / 2  # binary exponents below the largest, within which the largest of all magnitudes lies
+_FEW = 4096  # elements: so many can be put in any order at little cost
+_SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
+_SMALL_HALF = 2.0**-8  # where that would be subnormal
+_WHOLE, _WHOLE_HALF, _LONGEST = (-2, 47), (-2, 5), 16  # whole numbers in order, and where no exponent is beyond 16
+_FAINT = (0.42, 0.84)  # of the least normal exponent: squares of the first, and the second, are normal numbers
+# Binary exponents of loud values: of the largest, how far it stays below the largest there is, for two of them may be
+# added, and within which all of them are.
+_LOUD, _SPARED, _ALIKE = 18.0, 1.5, 0.2
+_INFINITE = (np.inf, -np.inf, np.nan)
+# Bits of the mantissa -> a mean that leaves few of them to what is around it.  In float16 sums of 256 products must not
+# overflow: some kernels add them up in float16, and where others do not, a right rewrite would look wrong.
+_MEANS = ((20, 1e4), (10, 16.0), (7, 8.0), (0, 2.0))
+
+
+def edge_values(
+    values: Values, dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, *, half: bool
+) -> np.ndarray:
+    """Return float64 values of `shape` that are at an edge of `dtype` once rounded to it.
+
+    `half` says that the model holds float16: huge values then keep to its range in every other seed, means in all.
+    Seeds that follow each other differ in what the smallest of tensors get: three show all of it.
+    """
+    narrow = np.dtype(np.float16) if half and dtype.itemsize > 2 else dtype
+    made: dict[Values, Callable[[], np.ndarray]] = {
+        Values.ZEROS: lambda: _signed_zeros(shape, seed, random),
+        Values.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
+        Values.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
+        Values.NON_FINITE: lambda: _non_finite(shape, seed, random),
+        Values.ENDLESS: lambda: _endless(shape, seed, random),
+        Values.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
+        Values.OFFSET: lambda: _offset(narrow, shape, seed, random),
+        Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
+        Values.SMALL: lambda: _small(narrow, shape, random),
+        Values.ORDERED: lambda: _ordered(narrow, shape, seed, random),
+        Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
+        Values.FACTORS: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
+        Values.ROWS: lambda: _rows(narrow, shape, seed, random),
+        Values.ROWS_OF_FACTORS: lambda: _rows(narrow, shape, 0, random, _FACTORS),
+        Values.FAINT: lambda: _faint(narrow, shape, seed, random),
+        Values.LOUD: lambda: _loud(narrow, shape, seed, random),
+        Values.PATTERNS: lambda: _patterns(shape, random),
+    }
+    return np.asarray(made[values]())
+
+
+def _signed_zeros(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Zeros of both signs; a lone one's sign changes with the seed."""
+    return np.where(_alternating(shape, seed, random), -0.0, 0.0)
+
+
+def _alternating(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """True for every other element, in random order; of very many, for about every other."""
+    if math.prod(shape) > _FEW:
+        return np.asarray(random.random(shape, dtype=np.float32) < 1 / 2)
+    return np.asarray((random.permutation(math.prod(shape)) + seed).reshape(shape) % 2 == 1)
+
+
+def _denormals(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Multiples of the least positive number below the least normal one, of both signs; a quarter are zeros."""
+    limits = ml_dtypes.finfo(dtype)
+    least, bits = float(limits.smallest_subnormal), int(limits.nmant)
+    steps = np.floor(np.exp2(random.uniform(0, bits, shape)))
+    made = least * np.minimum(steps, 2**bits - 1) * np.where(_alternating(shape, seed, random), -1.0, 1.0)
+    # A lone value, and the first of several, stays: a tensor of zeros alone would be another kind.
+    zero = (random.random(shape) < _PART) & (np.arange(math.prod(shape)).reshape(shape) > 0)
+    return np.where(zero, 0.0, made)
+
+
+def _extreme(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values, with huge ones of alternating signs at the places of `_places`."""
+    low, high = (part * float(ml_dtypes.finfo(dtype).maxexp) for part in _HUGE)
+    places = _places(shape, seed, random)
+    sign = np.where((_turns(places) + seed) % 2, -1.0, 1.0)
+    return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), normal(random, shape))
+
+
+def _non_finite(
+    shape: Shape, seed: int, random: np.random.Generator, values: tuple[float, ...] = _INFINITE
+) -> np.ndarray:
+    """Usual values, with +inf, -inf and NaN (or these `values`) at the places of `_places`.
+
+    By the seed modulo three: they alternate; a row (along the last axis) holds one of them alone, the next row the
+    next, for what a row of -inf does to a Softmax, a NaN beside it would hide; one stands alone in all that has one
+    place along the first axis, for beside others infinity turns to NaN in a sum.
+    """
+    way = seed % 3 if math.prod(shape) >= _LEAST else 0
+    places = _lone(shape, random) if way == _LONE else _places(shape, seed, random)
+    turns = _turns(places)
+    if way == _IN_ROWS:
+        turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
+    first = 0 if way == _LONE else seed
+    return np.where(places, np.array(values)[(turns + first) % len(values)], normal(random, shape))
+
+
+def _endless(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values and infinity of both signs; NaN throughout; usual values and infinity of one sign in each row."""
+    turn = seed % 3
+    return np.full(shape, np.nan) if turn == 1 else _non_finite(shape, turn // 2, random, _INFINITE[:2])
+
+
+def _turns(places: np.ndarray) -> np.ndarray:
+    """Number the true elements from 0 (what the others get means nothing)."""
+    return np.asarray((np.cumsum(places) - 1).reshape(places.shape))
+
+
+def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Choose about a quarter of the elements, but none in one slice of each axis.
+
+    At least three, and one in every row but those; where three fit into all slices alone, in all.  The slice is the
+    first (odd seeds: the last) along every axis longer than one, for all inputs alike: what is computed from them row
+    by row, batch by batch or channel by channel is usual there.
+    """
+    if not shape or not math.prod(shape):
+        return np.ones(shape, dtype=np.bool_)
+    spared = [-1 if size == 1 else 0 if seed % 2 == 0 else size - 1 for size in shape]
+    kept = [np.flatnonzero(np.arange(size) != place) for size, place in zip(shape, spared, strict=True)]
+    if math.prod([len(places) for places in kept]) < _LEAST <= math.prod(shape):
+        kept = [np.arange(size) for size in shape]
+    found = random.random(tuple(map(len, kept)), dtype=np.float32) < _PART
+    rows = found.reshape(-1, found.shape[-1])
+    rows[np.arange(len(rows)), random.integers(0, rows.shape[1], len(rows))] = True  # no row without one
+    flat = found.reshape(-1)
+    flat[random.permutation(flat.size)[:_LEAST] if flat.size < _FEW else random.integers(0, flat.size, _LEAST)] = True
+    places = np.zeros(shape, dtype=np.bool_)
+    places[np.ix_(*kept)] = found
+    return places
+
+
+def _lone(shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """One place in each slice along the first axis but the last slice, if there are several; in a vector, one."""
+    slices = shape[0] if len(shape) > 1 else 1
+    places = np.zeros((slices, math.prod(shape) // slices), dtype=np.bool_)
+    marked = np.arange(max(slices - 1, 1))
+    places[marked, random.integers(0, places.shape[1], len(marked))] = True
+    return places.reshape(shape)
+
+
+def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
+    return np.broadcast_to(normal(random, _one_each(shape, seed)), shape)
+
+
+def _one_each(shape: Shape, seed: int) -> Shape:
+    """The shape of one number for each row along the last axis; in odd seeds, along all axes but the first."""
+    kept = min(1, max(len(shape) - 1, 0)) if seed % 2 else max(len(shape) - 1, 0)
+    return shape[:kept] + (1,) * (len(shape) - kept)
+
+
+def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values about a mean, which is negative in odd seeds."""
+    mean = next(mean for bits, mean in _MEANS if ml_dtypes.finfo(dtype).nmant >= bits)
+    return normal(random, shape) + (-mean if seed % 2 else mean)
+
+
+def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Usual values made so small that their squares are below what is added to a variance, or nearly so."""
+    return normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
+
+
+def _ordered(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Rows of one form each, in turn: what is right for numbers in no order may be wrong for a table or a list."""
+    made = np.asarray(normal(random, shape))
+    ends = _WHOLE if ml_dtypes.finfo(dtype).maxexp > _LONGEST else _WHOLE_HALF
+    long = shape[-1] if shape else 1
+    forms: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+        lambda rows: np.floor(np.linspace(*ends, long)),
+        lambda rows: (np.abs(rows) + 1) / (np.abs(rows) + 1).sum(axis=-1, keepdims=True),
+        lambda rows: np.arange(long) == random.integers(long, size=(len(rows), 1)),
+        lambda rows: np.sort(rows)[:, ::-1],
+        np.sort,
+        np.ones_like,
+        lambda rows: rows[:, np.arange(long) // 2],
+    )
+    listed = made.reshape(-1, long) if made.size else made.reshape(0, 1)
+    for place, form in enumerate(forms):
+        rows = listed[(place - seed) % len(forms) :: len(forms)]
+        rows[:] = form(rows) if rows.size else rows
+    return made
+
+
+def _magnitudes(
+    dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0, top: float = 1.0
+) -> np.ndarray:
+    """Normal numbers of all exponents: one from each of as many equal stretches as there are, the last near its end.
+
+    Stretches have a sign in turn, in the next seed the other.  part: of the exponents, those nearest to zero; top: of
+    those above it.
+    """
+    limits = ml_dtypes.finfo(dtype)
+    least, most = part * int(limits.minexp), part * top * (int(limits.maxexp) - 1)
+    count = math.prod(shape)
+    turn = random.permutation(count)
+    places = (turn + random.random(count)) / max(count, 1)
+    places[turn == count - 1] = 1 - _TOP * random.random() / (most - least)
+    made = np.exp2(least + (most - least) * places) * np.where((turn + seed) % 2, -1.0, 1.0)
+    return np.asarray(made.reshape(shape))
+
+
+def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
+    """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
+    magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
+    return np.asarray(normal(random, shape) * magnitudes)
+
+
+def _faint(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values made tiny: by one factor or another as the place along the first axis, and the seed, go."""
+    factors = np.exp2(np.array(_FAINT) * int(ml_dtypes.finfo(dtype).minexp))
+    first = np.arange(shape[0] if shape else 1)
+    each = factors[(first + seed) % len(factors)]
+    return np.asarray(normal(random, shape) * each.reshape((-1, *(1,) * (len(shape) - 1)) if shape else ()))
+
+
+def _loud(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Numbers of about one large magnitude, every other along the last axis negative, in all inputs alike."""
+    top = min(_LOUD, float(ml_dtypes.finfo(dtype).maxexp) - _SPARED)
+    sign = np.where((np.arange(shape[-1] if shape else 1) + seed) % 2, -1.0, 1.0).reshape(shape[-1:])
+    return np.asarray(sign * np.exp2(random.uniform(top - _ALIKE, top, shape)))
+
+
+def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Zeros and ones at random; along the last axis the first row is zeros, where there are several."""
+    made = random.integers(0, 2, shape).astype(np.float64)
+    if len(shape) > 1 and made.size:
+        made.reshape(-1, shape[-1])[0] = 0.0
+    return made
+
+
+def normal(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Numbers of normal(0, 1): many of them in single precision, which takes half the time and shows as much."""
+    return random.standard_normal(shape, dtype=np.float32 if math.prod(shape) > _FEW else np.float64)

@@ -1,0 +1,202 @@
+"""Random inputs that a model can run on: shape, dtype and range as the graph needs them."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, ValueInfoProto
+
+from surgeon.analysis.def_use import UseDefs
+from surgeon.analysis.input_dependence import allocates, decides
+from surgeon.analysis.input_roles import Role, named_role, read_role
+from surgeon.ops.traversal import holds_half
+from surgeon.runtime.inputs.input_spec import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
+from surgeon.runtime.inputs.string_values import vocabulary
+from surgeon.runtime.inputs.tensor_filler import Filler
+from surgeon.shapes.constraints.input_dims import (
+    FreeDim,
+    fallback_sets,
+    free_dims,
+    input_dims,
+    long_sets,
+    require_known,
+    size_sets,
+    wanted_inputs,
+)
+
+__all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
+
+
+class InputPlan:
+    """What inputs a model wants, read once; `make` then yields as many sets of arrays as asked for.
+
+    `names` says whether hints at a role are taken: a name (attention_mask, position_ids), or for a mask of floats that
+    it is subtracted from one.  A model's own inputs are named by people; a tensor inside of it has its maker's name,
+    and 1 - x is but arithmetic.  bare: inputs of which nothing but the shape is read; no numbers are made for them.
+    Raises InputsUnknown for inputs that are no tensors, have no rank, or a dtype that numpy cannot hold.
+    """
+
+    def __init__(self, skeleton: ModelProto, *, names: bool = True, bare: Collection[str] = ()) -> None:
+        inputs = list(wanted_inputs(skeleton.graph).values())
+        for entry in inputs:
+            _require_tensor(entry)
+        self.free: dict[str, FreeDim] = free_dims(inputs)
+        scopes = UseDefs(skeleton)
+        wants: list[Want] = []
+        self.conditions = 0
+        harmless: set[tuple[int, str, bool]] = set()
+        half = holds_half(skeleton)
+        for entry in inputs:
+            role = read_role(scopes, entry.name)
+            dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
+            named = named_role(entry.name) if names else None
+            kind = _kind(role, named, dtype, dims)
+            if kind == "mask" and not names and dtype.name in FLOATS:
+                kind = "plain"
+            is_measured = kind == "lengths" and named is None and "length" not in role.flags
+            free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
+            keeps_role = names or (not free and allocates(scopes, entry.name))
+            wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))
+            self.conditions += kind == "condition"
+        if any(want.kind == "words" for want in wants):
+            _speak(wants, vocabulary(skeleton))
+        self._bare = [want for want in wants if want.name in bare]
+        wants = [want for want in wants if want.name not in bare]
+        self.wants = tuple(wants)
+        self.signed = any(want.signed for want in wants)
+        self.widens = any(want.widens for want in wants)
+        self.hiding = [want.name for want in wants if want.hides]  # inputs that say which scores are hidden
+        self.edged = frozenset(want.name for want in wants if want.edged)  # inputs that `wants.EDGES` differ for
+
+    def speak(self, words: Collection[str]) -> None:
+        """Let inputs of strings hold these, too."""
+        _speak(self.wants, words)
+
+    @property
+    def words(self) -> int:
+        """How many strings the inputs of strings are to hold, at most."""
+        return max((len(want.role.words) for want in self.wants if want.kind == "words"), default=0)
+
+    def answers_to(self, values: Values) -> bool:
+        """Whether values of this kind differ from the usual ones in any input."""
+        return any(want.answers_to(values) for want in self.wants)
+
+    def seeds(self) -> int:
+        """Return how many consecutive seeds show most of a model: two, or enough for all values of its conditions."""
+        if not self.wants:
+            return 1
+        return 1 << max(1, min(self.conditions, MOST_CONDITIONS))
+
+    def size_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
+        """Return the sets of sizes to try first; one empty set when all is fixed.
+
+        Raises UsageError when `dims` names a dimension that no input has.
+        """
+        require_known(self.free, dims)
+        return size_sets(self.free, dims)
+
+    def long_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
+        """Return sets in which sequences are long, the longest first."""
+        return long_sets(self.free, dims)
+
+    def has_room(self, sizes: Mapping[str, int]) -> bool:
+        """Whether all positions of a sequence are rows of the tables that they look up in: else some come twice."""
+        for want in self.wants:
+            tables = [limit.table for limit in want.role.limits if isinstance(limit.table, int)]
+            if want.named == "position" and tables and want.dims and want.shape(sizes)[-1] > min(tables):
+                return False
+        return True
+
+    def fallback_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
+        """Return further sets, for a model that refuses all of `size_sets`."""
+        return fallback_sets(self.free, dims)
+
+    def make(
+        self, seed: int, sizes: Mapping[str, int], values: Values = Values.USUAL, leave: Collection[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Return one array per input but those to leave out, the same for the same arguments."""
+        wants = [want for want in self.wants if want.name not in leave]
+        made = {want.name: Filler(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
+        bare = (want for want in self._bare if want.name not in leave)
+        empty = {want.name: np.zeros(want.shape(sizes), str if want.dtype == object else want.dtype) for want in bare}
+        return made | empty
+
+    def _kind_of(self, want: Want, seed: int, values: Values) -> Values:
+        """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""
+        if values is not Values.ROWS_OF_FACTORS or len(self.edged) < 2 or not want.edged:
+            return values
+        place = [other.name for other in self.wants if other.edged].index(want.name)
+        return values if (place + seed) % 2 == 0 else Values.USUAL
+
+
+def _speak(wants: Iterable[Want], words: Collection[str]) -> None:
+    """Add strings to those that inputs of strings may hold, but for inputs that take theirs alone."""
+    for want in wants:
+        if want.kind == "words" and "closed" not in want.role.flags:
+            want.role.words[:] = dict.fromkeys((*want.role.words, *words))
+
+
+def synthesise(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Make random inputs for a model: one array per graph input that is not an initializer.
+
+    `skeleton` may lack large payloads.  `dims` gives sizes of free dimensions by name; others get a usual size (batch
+    2, sequence 5, pictures 32, else 3).  Raises InputsUnknown, and UsageError where `dims` names what no input has.
+    """
+    plan = InputPlan(skeleton)
+    return plan.make(seed, plan.size_sets(dims)[0])
+
+
+def _require_tensor(entry: ValueInfoProto) -> None:
+    """Raise InputsUnknown unless the input is a tensor of known rank and dtype."""
+    kind = entry.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = {
+            "sequence_type": "a sequence",
+            "map_type": "a map",
+            "optional_type": "an optional",
+            "sparse_tensor_type": "a sparse tensor",
+        }.get(kind or "", "of no known type")
+        raise InputsUnknown(f"input '{entry.name}' is {what}, for which no values can be made")
+    if not entry.type.tensor_type.HasField("shape"):
+        raise InputsUnknown(f"input '{entry.name}' has no known rank")
+    if entry.type.tensor_type.elem_type == TensorProto.UNDEFINED:
+        raise InputsUnknown(f"input '{entry.name}' has no known dtype")
+
+
+def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
+    """Return the numpy dtype of an input (ml_dtypes' for bfloat16 and float8)."""
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type))
+    except KeyError as error:
+        raise InputsUnknown(f"input '{entry.name}' has a dtype that is not known here") from error
+
+
+def _kind(role: Role, named: str | None, dtype: np.dtype, dims: Collection[int | str]) -> str:
+    """Return which of the filler's methods makes an input's values."""
+    flags, rank = role.flags, len(dims)
+    mask = "mask" in flags or named == "mask"
+    if dtype.kind in "OUS":
+        return "words"
+    if dtype == np.bool_:
+        is_lone = all(dim == 1 for dim in dims)
+        return "condition" if "condition" in flags or is_lone else "mask" if mask or rank > 1 else "coins"
+    if flags & {"boxes", "overlap"} and dtype.name in FLOATS and rank >= 2:
+        return "boxes"
+    if role.limits:
+        return "indices"
+    if role.keys:
+        return "keys"
+    if flags & {"target", "trip", "count", "zero"}:
+        return "counts"
+    if mask:
+        return "mask"
+    if dtype.kind in "iu":
+        if "condition" in flags:
+            return "condition"
+        if named == "length" or flags & {"length", "measured"}:
+            return "lengths"
+        if named == "position":
+            return "positions"
+        if "compared" in flags:
+            return "compared"
+    return "plain"

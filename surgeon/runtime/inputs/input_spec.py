@@ -1,0 +1,265 @@
+"""What inputs a model wants, one by one, and what kinds of values can be asked for."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from surgeon.errors import SurgeonError
+
+if TYPE_CHECKING:  # rules ask for the kinds of values alone
+    from surgeon.analysis.input_roles import Role
+
+FLOATS = frozenset(
+    (
+        *("float64", "complex128", "float32", "complex64", "float16", "bfloat16"),
+        *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+    )
+)  # dtypes that round, by name
+MOST_CONDITIONS = 4  # that take all combinations of their values; further ones take any
+
+
+class Values(enum.Enum):
+    """What values to make, within what each input's role allows.
+
+    USUAL: floats normal(0, 1), integers of both signs.  UNSIGNED: the same, no integer negative.
+    WIDE: floats of 2**-10 to 2**6 (beside float16: 2**4), integers to 2**10, exact zeros, both signs.  LARGE: the same
+    and a few of up to 2**13 (2**6.5).  WIDE_POSITIVE: WIDE, but floats above zero and integers not below.  Inputs that
+    an index or a size hangs on stay as in USUAL.  TAME: as small as can be, for models that refuse the others or
+    answer NaN: ones, floats in (0.1, 1).
+
+    The others are the edges of a dtype, for float inputs that are `Want.edged`; all else is as in USUAL.  ZEROS: exact
+    zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
+    large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
+    one slice along every axis.  ENDLESS: the same without NaN, in one of three seeds NaN throughout, for of a few NaN
+    it hangs on their places whether a maximum sees them, and in one each row with infinity of one sign alone.
+    CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1) about a common mean far from
+    zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.  SMALL: normal(0, 1e-4), in
+    float16 normal(0, 2**-8): near what is added to a variance lest it be zero.  ORDERED: in turn rows along the last
+    axis that rise, or fall, of whole numbers, of parts of one, of zeros but for a one, of ones, of pairs of equals.
+
+    MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
+    third of its exponents, of which sums of products overflow in no order.  ROWS: normal(0, 1), each row along the last
+    axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a sum loses the
+    small; none is so large that sums overflow.  ROWS_OF_FACTORS: the same of a third of the exponents, along the last
+    axis, in every other input; in the next seed, the others.
+
+    FAINT: normal(0, 1e-16) and normal(0, 1e-32) in turn along the first axis, or as small in other dtypes: products of
+    two of the first, and the second themselves, are far below all usual numbers, and still normal ones.  LOUD: all of
+    about one magnitude, 2e5 or in float16 2e4, and of one sign in each column: so are means of them.
+
+    FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
+    same with integers near both ends of their dtype, where sums and products wrap, and of every magnitude between;
+    SUMMED: with a few integers of which a sum still fits, and float32 holds none.  In all three, bytes are at one end.
+
+    HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
+    with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
+    hidden is, as the seed goes, the least number of the dtype, minus infinity, or -1e4, and the rest 0 or usual.
+    GAPS: holes in masks alone, but none at the first of a row, which is all that the first row of a causal attention
+    may see, and no two side by side, which may be all that a row with a window sees.
+    BACKWARDS: indices of which some count from the end of their table.
+
+    COUNTS: other sizes, counts, steps and places to begin than the usual ones, some of them negative.
+
+    PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
+
+    FRACTIONS: floats that are taken for indices, counts, lengths or truths, or that one of these is computed from
+    (`Want.fractional`), in turn between whole numbers, halfway between them, NaN, and beside the ends of their range.
+
+    OUT_OF_ROLE: lengths, counts, masks and whatever an index or a size hangs on as if they were plain numbers, for
+    inputs that are `Want.leaves_role`: a model that takes any bounds them first, and one that does not refuses.  In
+    turn of both signs, the same wide, and not negative.
+    """
+
+    USUAL = enum.auto()
+    UNSIGNED = enum.auto()
+    WIDE = enum.auto()
+    LARGE = enum.auto()
+    WIDE_POSITIVE = enum.auto()
+    TAME = enum.auto()
+    ZEROS = enum.auto()
+    DENORMALS = enum.auto()
+    EXTREME = enum.auto()
+    NON_FINITE = enum.auto()
+    ENDLESS = enum.auto()
+    CONSTANT_ROWS = enum.auto()
+    OFFSET = enum.auto()
+    NEAR = enum.auto()
+    SMALL = enum.auto()
+    ORDERED = enum.auto()
+    MAGNITUDES = enum.auto()
+    FACTORS = enum.auto()
+    ROWS = enum.auto()
+    ROWS_OF_FACTORS = enum.auto()
+    FAINT = enum.auto()
+    LOUD = enum.auto()
+    FAR = enum.auto()
+    LIMITS = enum.auto()
+    SUMMED = enum.auto()
+    HOLES = enum.auto()
+    HIDDEN_ROWS = enum.auto()
+    GAPS = enum.auto()
+    BACKWARDS = enum.auto()
+    COUNTS = enum.auto()
+    PATTERNS = enum.auto()
+    FRACTIONS = enum.auto()
+    OUT_OF_ROLE = enum.auto()
+
+    @property
+    def words(self) -> str:
+        """The kind as it is said in a sentence."""
+        return self.name.lower().replace("_", " ")
+
+
+WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
+POSITIVE_KINDS = frozenset((Values.UNSIGNED, Values.WIDE_POSITIVE, Values.TAME))
+FAR_KINDS = (Values.FAR, Values.LIMITS, Values.SUMMED)
+EDGES = (
+    Values.ZEROS,
+    Values.DENORMALS,
+    Values.EXTREME,
+    Values.NON_FINITE,
+    Values.ENDLESS,
+    Values.CONSTANT_ROWS,
+    Values.OFFSET,
+    Values.NEAR,
+    Values.SMALL,
+    Values.ORDERED,
+    Values.MAGNITUDES,
+    Values.FACTORS,
+    Values.ROWS,
+    Values.ROWS_OF_FACTORS,
+    Values.FAINT,
+    Values.LOUD,
+    Values.PATTERNS,
+)
+# These stand for others, or go with them.
+_STANDING_IN = frozenset(
+    (
+        *(Values.NEAR, Values.ENDLESS, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
+        *(Values.PATTERNS, Values.ORDERED),
+    )
+)
+MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
+# Kinds of inputs of which a rule may say that it differs there.
+DECLARABLE = (
+    *(kind for kind in EDGES if kind not in _STANDING_IN),
+    *MASKED_KINDS,
+    *(Values.BACKWARDS, Values.WIDE, Values.LARGE),
+)
+# On these, what is infinite or NaN has overflowed, or comes of a zero that a tiny number became on the way: the inputs
+# are finite, and few are zero.
+OVERFLOWING = frozenset(
+    (
+        *(Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.ORDERED),
+        *(Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
+    )
+)
+
+
+class InputsUnknown(SurgeonError):
+    """No inputs can be made for a model; `reason` says why in one sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One input to make: its name, numpy dtype, dims (sizes or keys of free dimensions) and role in the graph."""
+
+    name: str
+    dtype: np.dtype
+    dims: tuple[int | str, ...]
+    role: Role
+    named: str | None  # the role that its name suggests, if that is asked
+    turn: int  # place among the inputs that are conditions
+    kind: str  # which values it takes: plain, compared, mask, indices, ...
+    free: bool  # no index and no size hangs on the values
+    half: bool  # the model holds float16
+    keeps_role: bool = True  # it is that of a whole model, or how much memory it takes hangs on the values
+
+    @property
+    def signed(self) -> bool:
+        """Whether integers are made of both signs."""
+        return self.free and self.kind in ("plain", "compared") and _is_signed(self.dtype)
+
+    @property
+    def widens(self) -> bool:
+        """Whether wide-ranging values differ from the usual ones."""
+        return self.free and self.kind in ("plain", "compared") and self.named is None
+
+    @property
+    def edged(self) -> bool:
+        """Whether the edges of its dtype differ from the usual values: a real float that goes into arithmetic alone."""
+        return self.free and self.kind == "plain" and self.dtype.name in FLOATS and self.dtype.kind != "c"
+
+    @property
+    def far(self) -> bool:
+        """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
+        return (self.widens or self.measured) and self.dtype.kind in "iu"
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is a length that nothing but a comparison hangs on."""
+        return self.free and self.kind == "lengths"
+
+    @property
+    def hides(self) -> bool:
+        """Whether it says which scores are hidden: a mask, or floats that are added to them."""
+        return self.kind == "mask" or (self.edged and "scores" in self.role.flags and len(self.dims) > 0)
+
+    @property
+    def leaves_role(self) -> bool:
+        """Whether a proof may give it any numbers, whatever they are taken for."""
+        has_role = self.kind in ("lengths", "counts", "mask")  # what is an index as it is has a table's rows alone
+        is_bound = has_role or (not self.free and self.kind in ("plain", "compared"))
+        is_number = self.dtype.kind in "iu" or (self.dtype.name in FLOATS and self.dtype.kind != "c")
+        return is_bound and is_number and self.named is None and not self.keeps_role
+
+    @property
+    def fractional(self) -> bool:
+        """Whether it is a float that becomes a whole number or a truth, or that one is computed from."""
+        is_role = self.kind in ("indices", "counts", "lengths") or (self.kind == "mask" and "truth" in self.role.flags)
+        is_float = self.dtype.name in FLOATS and self.dtype.kind != "c"
+        is_computed = self.kind == "plain" and not self.free and not self.keeps_role
+        return is_float and self.named is None and (is_role or is_computed)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether it holds indices, some of which may count from the end."""
+        return self.kind == "indices" and _is_signed(self.dtype) and self.named != "position"
+
+    def answers_to(self, values: Values) -> bool:
+        """Whether values of this kind differ from the usual ones here."""
+        if values in WIDE_KINDS:
+            return self.widens
+        if values in EDGES:
+            return self.edged
+        if values in MASKED_KINDS:
+            return self.hides or (values is Values.HIDDEN_ROWS and self.measured)
+        if values is Values.GAPS:
+            return self.kind == "mask"
+        if values in FAR_KINDS:
+            return self.far
+        if values is Values.OUT_OF_ROLE:
+            return self.leaves_role
+        if values is Values.FRACTIONS:
+            return self.fractional
+        if values is Values.COUNTS:
+            return self.kind == "counts"
+        return self.looks_up if values is Values.BACKWARDS else True
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape under these sizes."""
+        return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in self.dims)
+
+
+def _is_signed(dtype: np.dtype) -> bool:
+    """Whether a dtype is an integer that can be negative."""
+    return dtype.kind == "i" or (dtype.kind == "V" and dtype.name.startswith("int"))

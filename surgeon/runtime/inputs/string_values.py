@@ -1,0 +1,119 @@
+"""The strings that a model speaks of, and others made of them, for inputs of strings to hold."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traversal import holders, nodes_of
+
+_USUAL = ("a", "b", "one", "two words", "", "Zoë", "0.5")
+_PAIRS = 6  # of parts around a delimiter, more than a split is usually limited to
+_MOST_LISTED = 64  # strings of one constant
+_MOST = 160  # strings, all in all
+_LONGEST = 64  # characters
+_PART, _OTHER = "a", "b"  # what stands beside a delimiter, or in the place of any character
+_CLASS = re.compile(r"\[\^?(\]?[^\]]*)\]|\\([dws])")
+_MARKS, _ANY = re.compile(r"[\\^$|?*+(){}\[\]]"), re.compile(r"(?<!\\)\.")
+_REPEATED = re.compile(r"(\w)[+*?]|(\w)\{\d+(?:,\d*)?\}")
+_FLAGS, _GROUP = re.compile(r"\(\?[a-zA-Z]+\)"), re.compile(r"\((?:\?:|\?P<\w+>)?([^()]*)\)")
+_OF_ESCAPES = {"d": "09", "w": "az_", "s": " \t"}
+
+
+def vocabulary(model: ModelProto) -> list[str]:
+    """The strings of a model's constants and attributes, then others made of them, each once; none without any.
+
+    Each in other cases, cut and made longer; one without another before or behind it; around delimiters one, two and
+    three parts, some of them empty, and a dozen; what patterns match, as far as classes, choices and repetitions tell;
+    and single characters.
+    """
+    own = list(dict.fromkeys(text for text in _spoken(model) if len(text) <= _LONGEST))
+    if not own:
+        return []
+    made = (form for forms in (_parts, _cases, _matching) for text in own for form in forms(text))
+    cut = (form for one in own for other in own if other for form in (one.removesuffix(other), one.removeprefix(other)))
+    return [*dict.fromkeys((*own, *cut, *made, "", _PART, "a b", " a  b "))][:_MOST]
+
+
+def in_turn(words: Sequence[str], shape: tuple[int, ...], seed: int, key: int) -> np.ndarray:
+    """Return words, or usual ones for none, as objects: one after the other as the seed counts up, and any between.
+
+    key: what tells one input from others: no two of them hold the same words at one place each time.
+    """
+    known = np.array(words or _USUAL, dtype=object)
+    order, random = np.random.default_rng(key).permutation(len(known)), np.random.default_rng([seed, key])
+    made = random.choice(known, math.prod(shape))
+    listed = made[::2].size
+    made[::2] = known[order[np.arange(seed * listed, (seed + 1) * listed) % len(known)]]
+    return made.reshape(shape)
+
+
+def unmatched(model: ModelProto) -> str:
+    """Why nothing is told of a pattern of the model, as a clause: its vocabulary matches it throughout, or never."""
+    known = vocabulary(model)
+    for node in nodes_of(model):
+        for item in node.attribute:
+            if item.name not in likened_node(node).patterns:
+                continue
+            pattern = item.s.decode("utf-8", "replace")
+            try:
+                is_met = {re.fullmatch(pattern, text) is not None for text in known} == {True, False}
+            except re.error:
+                is_met = False
+            if not is_met:
+                return f"no strings are known of which {pattern!r} matches some, and not all"
+    return ""
+
+
+def _spoken(model: ModelProto) -> Iterator[str]:
+    for holder in holders(model):
+        for tensor in holder.initializer if isinstance(holder, GraphProto) else ():
+            yield from _strings(tensor)
+    for node in nodes_of(model):
+        for item in node.attribute:
+            if item.type == AttributeProto.TENSOR:
+                yield from _strings(item.t)
+            elif _is_text(node, item):
+                yield from (text.decode("utf-8", "replace") for text in (*item.strings, *([item.s] if item.s else [])))
+
+
+def _is_text(node: NodeProto, item: AttributeProto) -> bool:
+    """Whether an attribute holds a text that data is compared with, and not the name of a method."""
+    return item.name in likened_node(node).words or item.name in ("value_string", "value_strings")
+
+
+def _strings(tensor: TensorProto) -> Iterable[str]:
+    texts = tensor.string_data if tensor.data_type == TensorProto.STRING else ()
+    return [text.decode("utf-8", "replace") for text in texts[:_MOST_LISTED]]
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A text as the delimiter between parts."""
+    yield from (f"{_PART}{text}{_OTHER}", f"{_PART}{text}{_OTHER}{text}{_PART}", f"{_PART}{text}", f"{text}{_PART}")
+    yield from (f"{_PART}{text}{text}{_OTHER}", f"{text}{text}", text.join([_PART, _OTHER] * _PAIRS))
+
+
+def _cases(text: str) -> Iterator[str]:
+    yield from (text.lower(), text.upper(), text.title(), text[:-1], text[1:], text[::-1])
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    """Strings that a pattern of classes, choices, repetitions and characters matches; and those beside them."""
+    plain = _FLAGS.sub("", pattern)
+    for way in (0, -1):
+        chosen = _GROUP.sub(lambda found: found[1].split("|")[way], plain)  # noqa: B023
+        first, last = (_CLASS.sub(lambda found: _of_class(found, at), chosen) for at in (0, -1))  # noqa: B023
+        doubled = _REPEATED.sub(lambda found: 2 * (found[1] or found[2]), first)
+        left_out = re.sub(r"\w[*?]", "", first)
+        for one in (first, last, doubled, left_out, *chosen.strip("^$").split("|")):
+            text = _MARKS.sub("", _ANY.sub(_PART, one))
+            yield from (text, f"{text}{_PART}", text[:-1])
+        yield _MARKS.sub("", _ANY.sub("\n", first))
+
+
+def _of_class(found: re.Match[str], at: int) -> str:
+    characters = _OF_ESCAPES[found[2]] if found[2] else found[1]
+    return re.escape(characters[at]) if characters else ""

@@ -1,0 +1,50 @@
+"""Attention whose heads share keys and values, as the standard has it, on an onnx whose evaluator has it otherwise.
+
+Head h of q heads over k heads of keys reads head h // (q / k) of those (onnx.defs, Attention: each is repeated, as
+ONNX Runtime does too).  The evaluator of onnx before 1.20 takes h % k.  It is given one head of keys for each instead.
+"""
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from surgeon.runtime.kernels.erf import Array
+
+
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None = None,
+    past_key: Array | None = None,
+    past_value: Array | None = None,
+    lengths: Array | None = None,
+    **attributes: Any,
+) -> tuple[Array, ...]:
+    """onnx's own Attention, after each head of keys and values was repeated for those that share it."""
+    from onnx.reference.ops.op_attention import _compute_attention
+
+    flat = q.ndim == 3
+    readers, heads = (attributes["q_num_heads"], attributes["kv_num_heads"]) if flat else (q.shape[1], k.shape[1])
+    times = readers // heads
+    if times > 1:
+        k, v = (_repeated(one, heads, times) for one in (k, v))
+        past_key, past_value = (
+            None if past is None else _repeated(past, heads, times) for past in (past_key, past_value)
+        )
+        attributes["kv_num_heads"] = readers
+    y, key, value, scores = _compute_attention(q, k, v, mask, past_key, past_value, lengths, **attributes)
+    return y, key[:, ::times], value[:, ::times], scores
+
+
+def _repeated(one: Array, heads: int, times: int) -> Array:
+    """Repeat each head of [b, heads, s, d], or of [b, s, heads·d]."""
+    if one.ndim == 4:
+        return np.repeat(one, times, axis=1)
+    apart = one.reshape(*one.shape[:2], heads, one.shape[2] // heads)
+    return np.repeat(apart, times, axis=2).reshape(*one.shape[:2], one.shape[2] * times)
+
+
+SHARED_HEADS = {("", "Attention"): attention} if tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 20) else {}
+"""The formula by domain and name of the operator, where the installed onnx needs one."""

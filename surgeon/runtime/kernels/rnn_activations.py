@@ -1,0 +1,65 @@
+"""Activations by the names that RNN, GRU, LSTM and FusedConv call them, in small letters, with their numbers.
+
+Source: "Activation functions" in the text of LSTM in onnx.defs.  The numbers that stand for absent ones are those of
+the operators of the same names; where ONNX Runtime 1.31 has others (zeros for Affine, ScaledTanh, ThresholdedRelu), or
+no operator tells them, they must be given.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from surgeon.runtime.kernels.aten import sigmoid
+from surgeon.runtime.kernels.erf import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A function of an array and of as many numbers (alpha, beta) as there are defaults; None for one without."""
+
+    function: Callable[..., Array]
+    defaults: tuple[float | None, ...] = ()
+
+    def bound(self, numbers: Sequence[float | None]) -> Callable[[Array], Array]:
+        """Return the function with these numbers, defaults for those that are None or left out.
+
+        Raises ValueError for a number that must be given.
+        """
+        given = (*numbers, *(None for _ in self.defaults))
+        settled = [default if number is None else number for number, default in zip(given, self.defaults, strict=False)]
+        if None in settled:
+            raise ValueError("an activation lacks its alpha or beta, for which ONNX Runtime and the standard disagree")
+        return lambda x: self.function(x, *settled).astype(x.dtype)
+
+
+def _elu(x: Array, alpha: float) -> Array:
+    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
+
+
+def _hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "affine": Activation(lambda x, alpha, beta: alpha * x + beta, (None, 0.0)),
+    "elu": Activation(_elu, (1.0,)),
+    "hardsigmoid": Activation(_hard_sigmoid, (float(np.float32(0.2)), 0.5)),
+    "identity": Activation(lambda x: x),
+    "leakyrelu": Activation(lambda x, alpha: np.where(x < 0, alpha * x, x), (float(np.float32(0.01)),)),
+    "relu": Activation(lambda x: np.maximum(x, 0)),
+    "scaledtanh": Activation(lambda x, alpha, beta: alpha * np.tanh(beta * x), (None, None)),
+    "sigmoid": Activation(sigmoid),
+    "softplus": Activation(lambda x: np.logaddexp(0, x)),
+    "softsign": Activation(lambda x: x / (1 + np.abs(x))),
+    "tanh": Activation(np.tanh),
+    "thresholdedrelu": Activation(lambda x, alpha: np.where(x > alpha, x, 0), (None,)),
+}
+
+
+def activation(name: str) -> Activation:
+    """Return an activation by its name, in letters of either case.  Raises ValueError for one that is not known."""
+    found = ACTIVATIONS.get(name.lower())
+    if found is None:
+        raise ValueError(f"there is no activation '{name}'")
+    return found

@@ -1,0 +1,319 @@
+"""Comparing two results of one output: tolerance by dtype, and what counts as the same."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surgeon.array_text import side_by_side
+from surgeon.errors import UsageError
+
+# dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
+# in the original's output.  The scale of the whole tensor, not of the element: rounding errors of sums are as large
+# as the terms, so elements that happen to be near zero carry errors of the tensor's size.
+# float32: about 160 units in the last place of the scale.  Fusing costs 2e-7 of it in small networks and some 1e-6 in
+# deep ones; where 1.4142 stands for the square root of two, which patterns take it for, it costs up to 2e-5; the tanh
+# form of GELU differs from the erf form by 5e-4 absolute.  The others keep a like distance from their own precision.
+TOLERANCES: dict[str, tuple[float, float]] = {
+    "float64": (1e-9, 1e-12),
+    "complex128": (1e-9, 1e-12),
+    "float32": (2e-5, 1e-6),
+    "complex64": (2e-5, 1e-6),
+    "float16": (5e-3, 1e-4),
+    "bfloat16": (4e-2, 1e-3),
+    "float8_e4m3fn": (0.25, 1e-2),
+    "float8_e4m3fnuz": (0.25, 1e-2),
+    "float8_e5m2": (0.5, 1e-2),
+    "float8_e5m2fnuz": (0.5, 1e-2),
+}
+EXACT = (0.0, 0.0)  # integers, booleans, strings
+_MANY = 16  # elements of a part of which not all are small by chance
+_MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative error
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """The largest error of one output.
+
+    `max_abs` is the largest |original - rewritten|; `max_rel` the largest |original - rewritten| / |original| over
+    elements of at least a thousandth of `scale`; `scale` the largest finite |original|; `allowed` the tolerance that
+    `max_abs` is held against.  An error is infinite where the two disagree in kind: shape, dtype, NaN, infinity.
+    """
+
+    name: str
+    dtype: str
+    max_abs: float
+    max_rel: float
+    scale: float
+    allowed: float
+    ok: bool
+
+    @property
+    def severity(self) -> float:
+        """How far towards (or past 1: beyond) what is allowed the error goes."""
+        if self.allowed:
+            return self.max_abs / self.allowed
+        return math.inf if self.max_abs else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON can hold them; a number that is not finite is a string."""
+        numbers = {name: jsonable(getattr(self, name)) for name in ("max_abs", "max_rel", "scale", "allowed")}
+        return {"name": self.name, "dtype": self.dtype, **numbers, "ok": self.ok}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One output compared: the numbers, and in words what is wrong (empty when nothing is)."""
+
+    error: OutputError
+    why: str
+
+
+def jsonable(number: float) -> float | str:
+    """Return a number that strict JSON can hold: `inf` and `nan` become strings."""
+    return float(number) if math.isfinite(number) else str(float(number))
+
+
+def tolerance(dtype: str, rtol: float | None = None, atol: float | None = None) -> tuple[float, float]:
+    """Return (rtol, atol) for a dtype's name.  The caller's numbers replace the table's, save for exact types."""
+    if dtype not in TOLERANCES:
+        return EXACT
+    usual = TOLERANCES[dtype]
+    return (usual[0] if rtol is None else rtol, usual[1] if atol is None else atol)
+
+
+def compare(
+    name: str,
+    original: np.ndarray,
+    rewritten: np.ndarray,
+    rtol: float | None,
+    atol: float | None,
+    noise: float = 0.0,
+    *,
+    by_parts: bool = False,
+) -> Comparison:
+    """Compare two results of one output; `noise` is added to what is allowed.
+
+    by_parts: hold each element against the largest of its row and column too, where no tolerance is asked for: an
+    output may have scores beside places in pixels.
+    """
+    dtype = dtype_name(original)
+    if why := unlike(original, rewritten):
+        return Comparison(OutputError(name, dtype, math.inf, math.inf, 0.0, 0.0, False), why)
+    if dtype not in TOLERANCES:
+        return _compare_exact(name, dtype, original, rewritten, noise)
+    a, b = _wide(original), _wide(rewritten)
+    scale = finite_scale(a)
+    relative, absolute = tolerance(dtype, rtol, atol)
+    allowed = absolute + relative * scale + noise
+    why = _kinds_differ(a, b)
+    if why:
+        return Comparison(OutputError(name, dtype, math.inf, math.inf, scale, allowed, False), why)
+    finite = np.isfinite(a)
+    with np.errstate(over="ignore"):
+        gap = np.abs(np.where(finite, a, 0) - np.where(finite, b, 0))
+    max_abs = float(gap.max(initial=0.0))
+    magnitude = np.abs(np.where(finite, a, 0))
+    meaningful = magnitude > _MEANINGFUL * scale
+    max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
+    ok = max_abs <= allowed
+    if ok and by_parts and rtol is None and atol is None and absolute + noise < max_abs:
+        scales = scales_of_parts(magnitude)
+        limits = absolute + relative * scales + noise
+        place = np.unravel_index(int((gap / limits).argmax()), gap.shape)
+        if gap[place] > limits[place]:
+            ok, max_abs, allowed, scale = False, float(gap[place]), float(limits[place]), float(scales[place])
+    by, most = side_by_side(max_abs, allowed)
+    why = "" if ok else f"differs by {by} where {most} is allowed (scale {scale:.3g})"
+    return Comparison(OutputError(name, dtype, max_abs, max_rel, scale, allowed, ok), why)
+
+
+def scales_of_parts(magnitude: np.ndarray) -> np.ndarray:
+    """For each element the largest magnitude that is beside it along every axis but one, the least of these.
+
+    Of parts of few elements all may be small by chance: these do not count.
+    """
+    found = np.full(magnitude.shape, magnitude.max(initial=0.0))
+    for axis, count in enumerate(magnitude.shape):
+        if count > 1 and magnitude.size // count >= _MANY:
+            others = tuple(other for other in range(magnitude.ndim) if other != axis)
+            found = np.minimum(found, magnitude.max(axis=others, keepdims=True))
+    return found
+
+
+def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: float) -> Comparison:
+    """Compare integers, booleans or strings: all elements must be equal (integers: up to `noise`)."""
+    wrong = int(np.count_nonzero(a != b))
+    numeric = dtype not in ("string", "bool")
+    scale = finite_gap(a, np.zeros_like(a)) if numeric else 1.0
+    # Integers beyond 2**53 may differ and yet be equal as doubles.
+    gap = max(finite_gap(a, b), 1.0) if wrong else 0.0
+    ok = gap <= noise
+    by = f", by {gap:.4g} at most" if numeric else ""
+    why = "" if ok else f"differs in {wrong} of {a.size} elements{by}"
+    relative = gap / scale if scale else (math.inf if gap else 0.0)
+    return Comparison(OutputError(name, dtype, gap, relative, scale, noise, ok), why)
+
+
+def unlike(original: np.ndarray, rewritten: np.ndarray) -> str:
+    """Say why two results cannot be compared, by their dtypes or shapes; empty when they can."""
+    if dtype_name(rewritten) != dtype_name(original):
+        return f"is {dtype_name(rewritten)} where the original's is {dtype_name(original)}"
+    if original.shape != rewritten.shape:
+        return f"has shape {list(rewritten.shape)} where the original's is {list(original.shape)}"
+    return ""
+
+
+def _kinds_differ(a: np.ndarray, b: np.ndarray) -> str:
+    """Say where NaN and infinity do not agree in place (infinity also in sign); empty when they do."""
+    nan_a, nan_b = np.isnan(a), np.isnan(b)
+    if (count := int(np.count_nonzero(nan_a != nan_b))) > 0:
+        return f"has NaN in other places than the original ({count} of {a.size} elements)"
+    inf_a, inf_b = np.isinf(a), np.isinf(b)
+    # The sign matters where both are infinite; complex infinities agree in place alone.
+    signs = (inf_a & inf_b & (a != b)) if a.dtype.kind == "f" else np.zeros_like(inf_a)
+    if (count := int(np.count_nonzero((inf_a != inf_b) | signs))) > 0:
+        return f"has infinity in other places than the original ({count} of {a.size} elements)"
+    return ""
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """Return small floats as float32, others as they are."""
+    return array if array.dtype.kind in "fc" and array.dtype.itemsize >= 4 else array.astype(np.float32)
+
+
+def dtype_name(array: np.ndarray) -> str:
+    """Return the dtype's name, `string` for text."""
+    return "string" if array.dtype.kind in "OUS" else array.dtype.name
+
+
+def finite_scale(array: np.ndarray) -> float:
+    """Return the largest finite magnitude, 0 for none."""
+    magnitude = np.abs(_wide(array))
+    return float(magnitude.max(initial=0.0, where=np.isfinite(magnitude)))
+
+
+def finite_gap(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest |a - b| where both are finite, 0 for none.  Strings and booleans count 1 per difference."""
+    if dtype_name(a) in ("string", "bool"):
+        return float(np.any(a != b))
+    wide = np.float64 if dtype_name(a) not in TOLERANCES else None
+    a, b = (a.astype(wide), b.astype(wide)) if wide else (_wide(a), _wide(b))
+    finite = np.isfinite(a) & np.isfinite(b)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.abs(a - b).max(initial=0.0, where=finite))
+
+
+_SHOWN: dict[str, Callable[[Any], object]] = {"b": bool, "i": int, "u": int, "O": repr, "U": repr}
+
+
+@dataclass(slots=True)
+class Spread:
+    """What values an output took over all runs: whether comparing it can tell anything."""
+
+    size: int = 0
+    low: Any = None
+    high: Any = None
+    numbers: bool = False  # some element was not NaN
+    allowed: float = 0.0
+    kind: Callable[[Any], object] = float
+
+    def add(self, array: np.ndarray, allowed: float) -> None:
+        """Take in one result of the original and what error was allowed for it."""
+        self.size += array.size
+        self.kind = _SHOWN.get(array.dtype.kind, float)
+        self.allowed = max(self.allowed, allowed)
+        if dtype_name(array) == "string":
+            values = array.astype(str).ravel()
+        else:
+            values = _wide(array).ravel() if dtype_name(array) in TOLERANCES else array.astype(np.float64).ravel()
+            if values.dtype.kind == "c":
+                values = np.concatenate([values.real, values.imag])
+            values = values[~np.isnan(values)]
+        if values.size:
+            low, high = (min(values), max(values)) if values.dtype.kind == "U" else (values.min(), values.max())
+            self.low = low if not self.numbers else min(self.low, low)
+            self.high = high if not self.numbers else max(self.high, high)
+            self.numbers = True
+
+    def emptiness(self) -> str:
+        """Say why comparing this output tells nothing, or return an empty string."""
+        if not self.size:
+            return "is empty"
+        if not self.numbers:
+            return "is all NaN"
+        if self.low == self.high:
+            return f"is {self.kind(self.low)} throughout"
+        if self.allowed and not isinstance(self.low, str) and self.high - self.low <= self.allowed:
+            return f"varies less than the tolerance of {self.allowed:.3g}"
+        return ""
+
+
+def telling_nothing(
+    answers: Sequence[Mapping[str, np.ndarray]], allowed: Callable[[str, np.ndarray], float], *, has_inputs: bool
+) -> tuple[dict[str, str], bool]:
+    """The outputs that could show no difference in any of these runs, each with the reason; and whether all are so.
+
+    allowed: what error an output may have in one run.  has_inputs: whether the model takes any: else a constant tells.
+    """
+    # What a list holds counts, not that it always has the same length.
+    names = [name for name in answers[0] if not name.startswith(("len(", "keys("))]
+    empty: dict[str, str] = {}
+    for name in names:
+        spread = Spread()
+        for outputs in answers:
+            if name in outputs:
+                spread.add(outputs[name], allowed(name, outputs[name]))
+        why = spread.emptiness()
+        if why and (has_inputs or not spread.numbers):
+            empty[name] = why
+    return empty, len(empty) == len(names)
+
+
+def told_empty(empty: Mapping[str, str], *, all_are: bool) -> str:
+    """A sentence on outputs that tell nothing."""
+    if all_are:
+        name, why = next(iter(empty.items()))
+        return f"No output tells anything: '{name}' {why} in the original."
+    told = ", ".join(f"'{name}' {why}" for name, why in list(empty.items())[:3])
+    return f"Not every output tells something: {told}."
+
+
+def require_tolerances(rtol: float | None, atol: float | None) -> None:
+    """Raise UsageError for a tolerance that is negative, infinite or no number."""
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not isinstance(value, (int, float, type(None))):
+            raise UsageError(f"The tolerance {name} is {value!r}: give a number, as 1e-4.")
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"The tolerance {name} is {value}: give a finite number of at least 0.")
+
+
+def where_finite(original: np.ndarray, rewritten: np.ndarray) -> np.ndarray:
+    """Return `rewritten`, with the original's elements wherever those are not finite: they are then not compared."""
+    if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
+        return rewritten
+    return np.asarray(np.where(np.isfinite(original), rewritten, original))
+
+
+def finite_beside(original: np.ndarray, rewritten: np.ndarray) -> int:
+    """How many elements are finite where those of the original are not; 0 where the two cannot be compared."""
+    if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
+        return 0
+    return int(np.count_nonzero(~np.isfinite(original) & np.isfinite(rewritten)))
+
+
+def stated(dtypes: Mapping[str, object], rtol: float | None, atol: float | None) -> dict[str, float]:
+    """Return the tolerances in force for these dtypes, as `<dtype> rtol` and `<dtype> atol`."""
+    stated: dict[str, float] = {}
+    for dtype in dtypes:
+        stated[f"{dtype} rtol"], stated[f"{dtype} atol"] = tolerance(dtype, rtol, atol)
+    return stated
+
+
+def same_values(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are the same in dtype, shape and every element, NaN equal to NaN."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return bool(np.array_equal(a, b)) or (a.dtype.kind != "O" and a.tobytes() == b.tobytes())

@@ -1,0 +1,354 @@
+"""Two results of one tensor of floats, held against a reference element by element."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.array_text import side_by_side
+from surgeon.runtime.numerics.magnitude_classes import Classes
+from surgeon.runtime.numerics.sensitivity import Movement, held, plain, spacing
+from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
+
+# A result may err by this many times what the reference moves by, or the original errs by: each is one sample of how
+# far rounding can carry what is computed here.
+ALLOWANCE = 4.0
+_OWN = 16.0  # times what the reference moves by: an original that errs by more does not err by rounding
+_ROUNDING = 1e-2  # the part of the scale up to which an error on large inputs may be rounding; beyond, it is overflow
+_TELLING = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
+_HIDING = 1 / 32  # the part of it that kernels may err by while they cannot hide another function
+_COUNTED = 0.25  # what whole numbers that nothing rounds may differ by
+_MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative errors
+_KINDS = ("finite", "NaN", "inf", "-inf")
+_FINITE, _NAN, _INF, _MINUS_INF = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What may differ by intention, and what else is known of a run.
+
+    rtol, atol, is_own: the tolerance, and whether it is the user's own.  slack: how far a rule changes numbers on
+    purpose.  overflowing: the inputs are finite but large.  summing: how many units in the last place the longest sum
+    may err by; adds_up: whether there is one.  by_ones: how far, for all or for each element, kernels err by a part of
+    one.  errs_alike: both results come from the same such kernels, so that these errors are no difference.  has_signs:
+    zeros of one sign are no zeros of the other.
+    """
+
+    rtol: float
+    atol: float
+    is_own: bool = False
+    slack: float = 0.0
+    overflowing: bool = False
+    summing: float = 0.0
+    adds_up: bool = False
+    by_ones: float | np.ndarray = 0.0
+    errs_alike: bool = False
+    has_signs: bool = False
+
+
+class Floats:
+    """Two results of one tensor and its reference, flat and wide, and what is allowed.
+
+    The reference is None where the original serves as one.  All have one shape.
+    """
+
+    def __init__(
+        self,
+        original: np.ndarray,
+        rewritten: np.ndarray,
+        reference: np.ndarray | None,
+        moved: Movement,
+        asked: Allowed,
+    ) -> None:
+        self.dtype, self.asked, self.shape = original.dtype, asked, original.shape
+        self.limits = ml_dtypes.finfo(self.dtype)
+        self.independent = None if reference is None else reference.dtype.name
+        right = original if reference is None else reference
+        wide = np.result_type(np.complex128 if self.dtype.kind == "c" else np.float64, plain(right).dtype)
+        self.a, self.b, self.right = (plain(array).astype(wide).ravel() for array in (original, rewritten, right))
+        self.kind_a, self.kind_b = _kinds(self.a), _kinds(self.b)
+        self.kind = _kinds(held(self.right, self.dtype))  # the reference's, as the output's dtype holds it
+        finite = self.kind == _FINITE
+        self.magnitude = np.abs(_only(self.right, finite))
+        self.classes = Classes(self.magnitude.astype(np.float64, copy=False), finite)
+        self.both = finite & (self.kind_b == _FINITE)
+        self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
+        self.smooth, self.inputs, self.jumps = map(self._flat, (moved.smooth, moved.inputs, moved.jumps))
+        self.tolerance, rounding = self._tolerance(), self._rounding()  # of elements, and of classes
+        self.rounding = self.classes.spread(rounding)
+        self.allowed = self.tolerance + self.classes.spread(rounding + self._conditioned()) + ALLOWANCE * self.jumps
+
+    def _flat(self, array: np.ndarray) -> np.ndarray:
+        """One value for each element; one for all stays one."""
+        return np.broadcast_to(array, self.shape).ravel().astype(np.float64) if array.ndim else array
+
+    def _tolerance(self) -> np.ndarray:
+        """What may differ however well the computation is conditioned: a part of the scale of what is alike.
+
+        A user's own tolerance is taken as it is documented, of the scale of the whole tensor.
+        """
+        asked, classes = self.asked, self.classes
+        if asked.is_own:
+            large = classes.largest
+            return np.full(self.right.shape, asked.atol + asked.rtol * large + asked.slack * (1 + large))
+        slack = asked.slack * (1 + classes.scale)
+        rounding = ALLOWANCE * float(self.limits.eps) * classes.usual
+        of_class = np.maximum(asked.rtol * classes.scale, rounding) + slack + _below_normal(self.limits)
+        found = np.asarray(classes.spread(of_class) + (0.0 if asked.errs_alike else self._of_one()))
+        if asked.slack or not self._counts():
+            return found
+        return np.where(self._told_apart(), np.minimum(found, _COUNTED), found)
+
+    def _of_one(self) -> np.ndarray:
+        """What kernels err by that compute to a part of one."""
+        asked = self.asked
+        return ALLOWANCE * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
+
+    def _counts(self) -> bool:
+        """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
+        whole = self.right[self.kind == _FINITE]
+        return bool(whole.size) and not np.any(self.gap_a) and bool(np.all(whole == np.round(whole)))
+
+    def _told_apart(self) -> np.ndarray:
+        """Where a whole number is told from a rounded one: all floats beyond a size are whole.
+
+        A reference in higher precision tells there too.
+        """
+        if self.independent is not None:
+            return np.ones(self.a.shape, np.bool_)
+        return np.asarray(self.magnitude <= 2 / float(self.limits.eps))
+
+    def _rounding(self) -> np.ndarray:
+        """What rounding carries numbers of like magnitude away by, as the reference moves and the original errs."""
+        asked, classes = self.asked, self.classes
+        moved = classes.largest_of(self.smooth)
+        errs = np.where(self.jumps > 0, 0.0, self.gap_a) if np.any(self.jumps) else self.gap_a
+        own = np.minimum(classes.largest_of(errs), _OWN * moved) if np.any(moved) else moved
+        if asked.overflowing:
+            own = np.where(own <= _ROUNDING * classes.scale, own, 0.0)
+        summed = asked.summing * classes.largest_of(self.inputs)
+        return np.asarray(np.maximum(ALLOWANCE * np.maximum(moved, own), summed))
+
+    def _conditioned(self) -> np.ndarray:
+        """The same part of the scale of what is added up on the way: where terms cancel, little is left of much."""
+        if self.asked.is_own:
+            return np.zeros(self.classes.scale.shape)
+        terms = self.classes.largest_of(self.smooth) / float(self.limits.eps)
+        return np.asarray(self.asked.rtol * np.minimum(self.classes.usual, terms))
+
+    def judge(self, name: str) -> TensorError:
+        """Return the verdict on tensor `name`."""
+        near = self.gap_a + self.tolerance  # rounding on top of what the original errs by there
+        beyond = (self.gap > self.allowed) & (self.gap <= near)
+        excused = self.both & ((self.gap <= self.gap_a) | beyond | self._lost())
+        far = self.both & ~excused & ~(self.gap <= self.allowed)
+        unlike = self._unlike()
+        turned = self._turned()
+        why = ", and ".join(filter(None, (self._say_unlike(unlike), self._say_turned(turned), self._say_far(far))))
+        place = self._furthest(self.both & ~excused)
+        blurring = self._blurring()
+        severity = 0.0 if place is None else _ratio(float(self.gap[place]), float(self.allowed[place]))
+        return TensorError(
+            name=name,
+            dtype=self.dtype.name,
+            original=None if self.independent is None else self._deviation(self.gap_a),
+            rewritten=self._deviation(self.gap),
+            scale=self._at(self.classes.spread(self.classes.scale), place),
+            allowed=self._at(self.allowed, place),
+            ok=not why,
+            why=why,
+            severity=math.inf if np.any(unlike | turned) else severity,
+            gap=self._at(self.gap, place),
+            telling=self._is_telling(),
+            doubted=float(self.gap_a.max(initial=0.0, where=excused & self._doubted())),
+            may_blur=bool(np.any(blurring)),
+            blurred=bool(np.any(self.both & ~excused & (blurring > 0) & (self.gap > self.allowed - blurring))),
+        )
+
+    def _blurring(self) -> np.ndarray:
+        """Where kernels, which err by a part of one, may err by much of the largest number, and by how much."""
+        asked = self.asked
+        by_kernels = np.zeros(1) if asked.errs_alike or asked.is_own else self._of_one()
+        return np.where(by_kernels > _HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
+
+    def _doubted(self) -> np.ndarray:
+        """Where the original errs by so much of the largest number that no rounding explains it, and the result too."""
+        if self.independent is None or self.asked.overflowing:
+            return np.zeros(self.a.shape, np.bool_)
+        largest, by_kernels = self._at(self.magnitude, None), self._of_one() if self.asked.errs_alike else 0.0
+        return np.asarray((self.gap_a > _TELLING * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
+
+    def _furthest(self, among: np.ndarray) -> int | None:
+        """The element that comes nearest to what is allowed, or is furthest beyond; None where none differs."""
+        part = np.full(self.gap.shape, -1.0)
+        with np.errstate(all="ignore"):
+            np.divide(self.gap, self.allowed, out=part, where=among & (self.gap > 0))
+        if not part.size:
+            return None
+        if np.isnan(part[part.argmax()]):
+            part[np.isnan(part)] = 0.0
+        place = int(part.argmax())
+        return place if part[place] >= 0 else None
+
+    def _at(self, values: np.ndarray, place: int | None) -> float:
+        """One of these values, of the largest element where no other was decisive; 0 for no elements."""
+        if not values.size:
+            return 0.0
+        return float(values[int(self.magnitude.argmax()) if place is None else place])
+
+    def _is_telling(self) -> bool:
+        """Whether rounding leaves something of the largest numbers to be judged."""
+        largest = self._at(self.magnitude, None)
+        return not largest or self._at(self.rounding, None) <= _TELLING * largest
+
+    def _gap(self, result: np.ndarray, both: np.ndarray) -> np.ndarray:
+        """Return |result - reference| where both are finite, else 0."""
+        return np.asarray(np.abs(_only(result, both) - _only(self.right, both)))
+
+    def _unlike(self) -> np.ndarray:
+        """Where NaN, infinity or a finite number is not what should be there."""
+        unlike = ~self.both & (self.kind_b != self.kind)
+        if np.any(unlike):
+            unlike &= ~self._at_the_limit() & ~self._as_the_overflowed_original()
+            if self.asked.overflowing:
+                unlike &= np.isfinite(self.right) & ~self._lost() & ~self._overflowed_too()
+                unlike &= ~self._overflowed_on_the_way()
+        return np.asarray(unlike)
+
+    def _lost(self) -> np.ndarray:
+        """Where large inputs made the original overflow, and not the reference: any result is as good there."""
+        return np.asarray((self.kind == _FINITE) & (self.kind_a != _FINITE) & self.asked.overflowing)
+
+    def _turned(self) -> np.ndarray:
+        """Where a zero that original and reference agree on has the other sign, and that is told apart."""
+        if not self.asked.has_signs or self.dtype.kind == "c":
+            return np.zeros(self.b.shape, np.bool_)
+        zero = (self.a == 0) & (self.b == 0) & (self.right == 0)
+        signs = [np.signbit(numbers) for numbers in (self.a, self.b, self.right)]
+        return np.asarray(zero & (signs[0] == signs[2]) & (signs[0] != signs[1]))
+
+    def _say_turned(self, turned: np.ndarray) -> str:
+        """Say that zeros are of another sign; empty for none."""
+        if not np.any(turned):
+            return ""
+        signs = ("0", "-0") if np.signbit(self.a[turned][0]) else ("-0", "0")
+        count = f"({np.count_nonzero(turned)} of {self.b.size} elements)"
+        return f"is {signs[0]} where the original is {signs[1]} {count}, and something behind it divides by that"
+
+    def _at_the_limit(self) -> np.ndarray:
+        """Where one of result and reference is just below the dtype's largest number, the other just above.
+
+        Not where the largest number itself is right and no input is large: a bound holds infinity back there.  In
+        float64 it may be a kernel's own bound, which the reference has too: a Clip without one.
+        """
+        if self.dtype.kind == "c":
+            return np.zeros(self.b.shape, np.bool_)
+        finite = np.isfinite(self.right)
+        limit = float(self.limits.max)
+        allowed = np.maximum(self.allowed, self.asked.atol + self.asked.rtol * limit)
+        beyond = ((self.kind_b == _INF) & (self.right > 0)) | ((self.kind_b == _MINUS_INF) & (self.right < 0))
+        may_bound = not self.asked.overflowing and self.dtype.itemsize < 8
+        is_bound = (np.abs(self.right) == limit) & (self.a == self.right) & may_bound
+        over = beyond & finite & (np.abs(self.right) + allowed > limit) & ~is_bound
+        under = (self.kind_b == _FINITE) & finite & (np.abs(self.b - self.right) <= allowed)
+        return np.asarray(over | under)
+
+    def _as_the_overflowed_original(self) -> np.ndarray:
+        """Where the original is not of the reference's kind, and the result is what the original is.
+
+        Where it is NaN beside a finite reference, infinity is no worse: 1e-45 / 0 where it has 0 / 0.
+        """
+        no_worse = (self.kind == _FINITE) & (self.kind_a == _NAN) & (self.kind_b != _FINITE)
+        lost = (self.kind_a != self.kind) & ((self.kind_b == self.kind_a) | no_worse)
+        own = np.abs(np.where(self.kind_a == _FINITE, self.a, 0))
+        near = np.abs(self.b - self.a) <= self.allowed + self.asked.atol + self.asked.rtol * own
+        return np.asarray(lost & ((self.kind_a != _FINITE) | near))
+
+    def _overflowed_too(self) -> np.ndarray:
+        """Where of result and original one is NaN, the other infinite: over the top, infinities may meet on the way.
+
+        A sum of many terms that overflows on its way stays at the end that it reached first: a matter of their order.
+        """
+        endless, own = ((kind == _INF) | (kind == _MINUS_INF) for kind in (self.kind_b, self.kind_a))
+        nan = (self.kind_b == _NAN) & own
+        infinite = ((self.kind_a == _NAN) | (own & self.asked.adds_up)) & endless
+        return np.asarray(nan | (infinite & (self.kind != _NAN)))
+
+    def _overflowed_on_the_way(self) -> np.ndarray:
+        """Where a result is so large that in another order its factors overflow before the last is there."""
+        if self.dtype.kind == "c":
+            return np.zeros(self.b.shape, np.bool_)
+        above = (self.kind_b == _INF) & (self.right > 0)
+        below = (self.kind_b == _MINUS_INF) & (self.right < 0)
+        return np.asarray((above | below) & (np.abs(self.right) >= math.sqrt(float(self.limits.max))))
+
+    def _say_unlike(self, unlike: np.ndarray) -> str:
+        """Say where NaN, infinity and finite numbers do not agree: the commonest such case; empty for none."""
+        if not np.any(unlike):
+            return ""
+        cases = np.stack([self.kind_b[unlike], self.kind_a[unlike], self.kind[unlike]], axis=1)
+        found, counts = np.unique(cases, axis=0, return_counts=True)
+        b, a, right = (_KINDS[kind] for kind in found[counts.argmax()])
+        count = f"({counts.max()} of {self.b.size} elements)"
+        if a == right:
+            return f"is {b} where the original is {a} {count}"
+        return f"is {b} where the original is {a} and the {self.independent} reference {right} {count}"
+
+    def _say_far(self, far: np.ndarray) -> str:
+        """Say by how much the worst of the elements that are too far differs; empty for none."""
+        place = self._furthest(far) if np.any(far) else None
+        if place is None:
+            return ""
+        scale = self.classes.spread(self.classes.scale)[place]
+        gap, allowed = side_by_side(self.gap[place], self.allowed[place])
+        numbers = f"by {gap} where {allowed} is allowed (scale {scale:.3g})"
+        if self.independent is None:
+            return f"differs from the original {numbers}"
+        kind = self.kind_a[place]
+        own = f"differs by {self.gap_a[place]:.3g}" if kind == _FINITE else f"is {_KINDS[kind]}"
+        return f"differs from the {self.independent} reference {numbers}; the original {own} there"
+
+    def _deviation(self, gap: np.ndarray) -> Deviation:
+        """Return the largest of these distances from the reference, in all three measures."""
+        meaningful = self.magnitude >= _MEANINGFUL * self.classes.largest
+        relative = float((gap / self.magnitude).max(initial=0.0, where=meaningful & (self.magnitude > 0)))
+        ulps = float((gap / self._spacing).max(initial=0.0, where=meaningful))
+        return Deviation(float(gap.max(initial=0.0)), relative, ulps)
+
+    @cached_property
+    def _spacing(self) -> np.ndarray:
+        """A unit in the last place of each element."""
+        return spacing(self.magnitude, self.dtype)
+
+
+def _only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The chosen elements, and 0 for the others."""
+    return array if chosen.all() else np.where(chosen, array, 0)
+
+
+def _below_normal(limits: ml_dtypes.finfo) -> float:
+    """What results may differ by below the least normal number: some kernels make zeros of what is there.
+
+    Those of float16 compute in float32, and round to what float16 has there.
+    """
+    flushed = float(limits.tiny) if int(limits.maxexp) >= 128 else 0.0
+    return ALLOWANCE * float(limits.smallest_subnormal) + flushed
+
+
+def _ratio(gap: float, allowed: float) -> float:
+    """Return gap / allowed; 0 for no gap at all, or where anything is allowed."""
+    if gap == 0 or allowed == math.inf:
+        return 0.0
+    return gap / allowed if allowed else math.inf
+
+
+def _kinds(array: np.ndarray) -> np.ndarray:
+    """Return, for each element, which of `_KINDS` it is.  Complex infinities have no sign."""
+    if np.isfinite(array).all():
+        return np.full(array.shape, _FINITE, np.int8)
+    kinds = np.where(np.isnan(array), _NAN, _FINITE)
+    infinite = np.isinf(array) & (kinds != _NAN)
+    negative = array.real < 0 if array.dtype.kind != "c" else np.zeros(array.shape, np.bool_)
+    return np.where(infinite, np.where(negative, _MINUS_INF, _INF), kinds)

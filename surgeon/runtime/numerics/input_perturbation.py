@@ -1,0 +1,63 @@
+"""Inputs moved by units in the last place, as rounding in whatever made them might have."""
+
+import zlib
+from collections.abc import Collection, Mapping
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name
+from surgeon.runtime.numerics.sensitivity import plain, spacing
+
+
+def moved_by_one_ulp(
+    feeds: Mapping[str, np.ndarray], whole: Collection[str] = (), turn: int = 0
+) -> dict[str, np.ndarray]:
+    """Return the inputs with every float moved to the next number of its dtype, up or down at random, each turn anew.
+
+    Zeros, infinities and NaN stay.  So do whole numbers, which are often meant (masks, counts held as floats), but in
+    inputs named in `whole`.  No number becomes infinite.
+    """
+    return {name: _moved(array, _seed(name, turn), name in whole) for name, array in feeds.items()}
+
+
+def moved_apart(feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float) -> dict[str, np.ndarray]:
+    """The same in float64, by any part or number of units: the same direction for the same turn, whatever `by` is."""
+    return {name: _moved_apart(array, _seed(name, turn), name in whole, by) for name, array in feeds.items()}
+
+
+def _seed(name: str, turn: int) -> int:
+    return zlib.crc32(name.encode()) + turn
+
+
+def _is_real(array: np.ndarray) -> bool:
+    return dtype_name(array) in TOLERANCES and array.dtype.kind != "c"
+
+
+def _stays(array: np.ndarray, whole: bool) -> np.ndarray:
+    stays = ~np.isfinite(array) | (array == 0)
+    return np.asarray(stays if whole else stays | (array == np.round(array)))
+
+
+def _up(array: np.ndarray, seed: int) -> np.ndarray:
+    return np.asarray(np.random.default_rng(seed).random(array.shape) < 0.5)
+
+
+def _moved(array: np.ndarray, seed: int, whole: bool) -> np.ndarray:
+    if not _is_real(array):
+        return array
+    with np.errstate(all="ignore"):
+        ends = np.where(_up(array, seed), np.inf, -np.inf)
+        # Formats without infinity have NaN in its place, and nothing is next to that.
+        limit = float(ml_dtypes.finfo(array.dtype).max)
+        ends = np.clip(ends, -limit, limit).astype(array.dtype)
+        return np.asarray(np.where(_stays(array, whole), array, np.nextafter(array, ends)), dtype=array.dtype)
+
+
+def _moved_apart(array: np.ndarray, seed: int, whole: bool, by: float) -> np.ndarray:
+    if not _is_real(array):
+        return array
+    with np.errstate(all="ignore"):
+        wide = plain(array).astype(np.float64)
+        step = by * spacing(wide, array.dtype)
+        return np.where(_stays(wide, whole), wide, wide + np.where(_up(array, seed), step, -step))

@@ -1,0 +1,155 @@
+"""A model whose every rounded number is shaken by units in its last place, as any order of its steps may round it.
+
+What a computation answers to that is how far rounding carries its results, and which of them jump: what compares or
+rounds a number that had to be rounded itself may fall to either side.  A number that its dtype holds exactly is not
+shaken: nobody rounds it.
+"""
+
+from collections.abc import Callable, Iterator
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from surgeon.errors import GraphError
+from surgeon.ops.traits.trait_lookup import named
+from surgeon.ops.traversal import graphs_of
+from surgeon.runtime.function_inlining import inlined
+
+AMOUNT, TURN = "surgeon:amount", "surgeon:turn"
+"""Inputs of a shaken model: by how many units (float64, 0-d), and which of the random directions (int64, 0-d)."""
+
+LEAST_OPSET = 11
+"""Of ai.onnx, from which on numbers can be shaken: it has Range, and Equal for doubles."""
+_SIGNS = "surgeon:signs"
+_COUNT = 4099  # random directions, again and again; a prime, so that no axis meets the same ones in each row
+_STRIDE, _STEP = 1009, 37  # between turns, between tensors
+# What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
+_EXACT = named(lambda op: op.exact or op.moves)
+_Change = Callable[[str, str, int, int], Iterator[NodeProto]]
+_FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
+
+
+def shaken(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto | None:
+    """Return `wide` with the numbers shaken that `narrow` rounds; None where its opset is too old, or nothing rounds.
+
+    `wide` is `narrow` in float64, local functions inlined, by the same names.  It has two inputs more.  Tensors of the
+    main graph alone are shaken, or those of bodies too: in each turn of a loop to the same side, so that what builds
+    up over turns moves as far as it may.
+    """
+    imports = {item.domain: item.version for item in wide.opset_import}
+    if imports.get("", 0) < LEAST_OPSET:
+        return None
+    found, count = _changed(narrow, wide, _shaking, bodies)
+    if not count:
+        return None
+    found.graph.input.append(helper.make_tensor_value_info(AMOUNT, TensorProto.DOUBLE, []))
+    found.graph.input.append(helper.make_tensor_value_info(TURN, TensorProto.INT64, []))
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), _COUNT)
+    found.graph.initializer.append(numpy_helper.from_array(signs, _SIGNS))
+    return found
+
+
+def rounded(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto:
+    """Return `wide` with a rounding to the dtype of `narrow` behind each node that rounds; see `shaken`."""
+    return _changed(narrow, wide, _rounding, bodies)[0]
+
+
+def _changed(narrow: ModelProto, wide: ModelProto, change: _Change, bodies: bool) -> tuple[ModelProto, int]:
+    """A copy of `wide` with nodes behind each tensor that `narrow` rounds, and how many it rounds.
+
+    change: makes them, of the name of what was made and the tensor's, the tensor's dtype in `narrow`, and its number.
+    """
+    told = _told(narrow)
+    found = ModelProto()
+    found.CopyFrom(wide)
+    return found, 0 if told is None else _change(found.graph, told, change, bodies, 0)
+
+
+def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool, count: int) -> int:
+    """Put nodes into a graph; how many tensors have them by then.  narrow: the same graph, with its dtypes told."""
+    ports = (*narrow.value_info, *narrow.output)
+    dtypes = {port.name: port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
+    nodes: list[NodeProto] = []
+    for node, twin in zip(graph.node, narrow.node, strict=True):
+        kept = NodeProto()
+        kept.CopyFrom(node)
+        nodes.append(kept)
+        for body, told in zip(graphs_of(kept), graphs_of(twin), strict=True) if bodies else ():
+            count = _change(body, told, change, bodies, count)
+        if node.op_type in _EXACT:
+            continue
+        for place, name in enumerate(node.output):
+            if dtypes.get(name) in _FLOATS:
+                kept.output[place] = f"{name}:made"
+                nodes += change(f"{name}:made", name, dtypes[name], count)
+                count += 1
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return count
+
+
+def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
+    yield helper.make_node("Cast", [made], [f"{name}:narrow"], to=dtype)
+    yield helper.make_node("Cast", [f"{name}:narrow"], [name], to=TensorProto.DOUBLE)
+
+
+def _told(narrow: ModelProto) -> GraphProto | None:
+    """The graph with the dtypes of all tensors that inference tells; None where it tells none."""
+    try:
+        return onnx.shape_inference.infer_shapes(inlined(narrow)).graph
+    except (onnx.shape_inference.InferenceError, GraphError):
+        return None
+
+
+def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProto]:
+    """Nodes that shake one tensor of float64: made + turn's sign * amount * a unit where `dtype` cannot hold it."""
+
+    def at(step: str) -> str:
+        return f"{name}:{step}"
+
+    def node(op: str, inputs: list[str], step: str) -> NodeProto:
+        return helper.make_node(op, inputs, [at(step)])
+
+    def constant(value: np.ndarray, step: str) -> NodeProto:
+        return helper.make_node("Constant", [], [at(step)], value=numpy_helper.from_array(value))
+
+    limits = ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(dtype))
+    if dtype == TensorProto.DOUBLE:  # which of its numbers were rounded, nothing wider is there to tell
+        yield node("Round", [made], "held")
+    else:
+        yield helper.make_node("Cast", [made], [at("narrow")], to=dtype)
+        yield helper.make_node("Cast", [at("narrow")], [at("held")], to=TensorProto.DOUBLE)
+    yield node("Equal", [made, at("held")], "exact")
+    yield constant(np.asarray(float(limits.eps)), "eps")
+    yield constant(np.asarray(float(limits.smallest_subnormal)), "least")
+    yield constant(np.asarray(0.0), "still")
+    yield node("Abs", [made], "magnitude")
+    yield node("Mul", [at("magnitude"), at("eps")], "unit")
+    yield node("Max", [at("unit"), at("least")], "step")
+    yield from _directions(made, name, number)
+    yield node("Mul", [at("step"), at("signs")], "signed")
+    yield node("Mul", [at("signed"), AMOUNT], "moved")
+    yield node("Where", [at("exact"), at("still"), at("moved")], "noise")
+    yield helper.make_node("Add", [made, at("noise")], [name])
+
+
+def _directions(made: str, name: str, number: int) -> Iterator[NodeProto]:
+    """Nodes that make a random sign for each element, the same for the same turn."""
+
+    def node(op: str, inputs: list[str], step: str) -> NodeProto:
+        return helper.make_node(op, inputs, [f"{name}:{step}"])
+
+    numbers = {"stride": _STRIDE, "start": _STEP * number, "count": _COUNT, "one": 1}
+    for step, value in numbers.items():
+        yield helper.make_node("Constant", [], [f"{name}:{step}"], value=numpy_helper.from_array(np.asarray(value)))
+    yield node("Size", [made], "size")
+    yield node("Shape", [made], "shape")
+    yield node("Mul", [TURN, f"{name}:stride"], "turned")
+    yield node("Add", [f"{name}:turned", f"{name}:start"], "first")
+    yield node("Add", [f"{name}:first", f"{name}:size"], "last")
+    yield node("Range", [f"{name}:first", f"{name}:last", f"{name}:one"], "places")
+    yield node("Mod", [f"{name}:places", f"{name}:count"], "place")
+    yield node("Gather", [_SIGNS, f"{name}:place"], "flat")
+    yield node("Reshape", [f"{name}:flat", f"{name}:shape"], "signs")

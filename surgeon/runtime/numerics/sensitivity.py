@@ -1,0 +1,108 @@
+"""What a reference moves by when what goes into it moves: smoothly, as rounding does everywhere, or by a jump.
+
+A smooth computation moves a part as far when its inputs move by a part.  What rounds, compares or picks does not: it
+stays, or jumps to the other side.  A smooth movement says how far rounding carries results of that magnitude; a jump
+says something of the one element that jumped, and only if a number that had to be rounded stands before it: where
+everything before it is exact, it can fall to one side alone.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name
+
+PART = 1 / 64  # how far the smaller of two moves goes, of the larger
+_LEAST, _MOST = PART / 8, PART * 16  # of what a smooth result moves by then, as a part
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""A reference's answers to a move, and to `PART` of the same move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """How far each element of an output moves.
+
+    smooth: by moves of one unit in the last place, where it moves smoothly, else 0.  jumps: elsewhere, by moves of
+    numbers that have to be rounded.  inputs: the part of `smooth` that comes from the inputs.  Arrays of the output's
+    shape, float64, or of none where all elements are alike.
+    """
+
+    smooth: np.ndarray
+    jumps: np.ndarray
+    inputs: np.ndarray
+
+    @classmethod
+    def alike(cls, smooth: float) -> "Movement":
+        """The same for all elements."""
+        return cls(np.asarray(smooth), np.zeros(()), np.asarray(smooth))
+
+    def joined(self, other: "Movement") -> "Movement":
+        """The farther of two, element by element."""
+        pairs = ((self.smooth, other.smooth), (self.jumps, other.jumps), (self.inputs, other.inputs))
+        return Movement(*(np.maximum(one, two) for one, two in pairs))
+
+
+def movement(
+    reference: np.ndarray, dtype: np.dtype, by_inputs: Iterable[Pair], by_rounding: Iterable[Pair], unit: float = 1.0
+) -> Movement:
+    """Tell what moves smoothly from what jumps.
+
+    by_inputs: answers on inputs that were moved.  by_rounding: answers where each number that the computation makes on
+    its way and has to round was moved.  dtype: the output's own; what leaves its range does not count.  unit: how many
+    units in the last place the larger of two moves went.
+    """
+    found = Movement(*(np.zeros(reference.shape) for _ in range(3)))
+    for pairs, is_rounding in ((by_inputs, False), (by_rounding, True)):
+        for full, part in pairs:
+            far, near = change(reference, full, dtype), change(reference, part, dtype)
+            is_smooth = (near >= _LEAST * far) & (near <= _MOST * far)
+            smooth = np.where(is_smooth, far, 0.0) / unit
+            jumps = np.where(is_smooth, 0.0, np.maximum(far, near)) if is_rounding else np.zeros(reference.shape)
+            found = found.joined(Movement(smooth, jumps, np.zeros(reference.shape) if is_rounding else smooth))
+    return found
+
+
+def change(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
+    """|reference - moved|, 0 where one of them is not finite in the output's own `dtype`, or the shapes differ.
+
+    Integers count in ones, and whatever is no number 1 where it differs.
+    """
+    if reference.shape != moved.shape:
+        return np.zeros(reference.shape)
+    if dtype_name(reference) not in TOLERANCES:
+        if reference.dtype.kind in "iu":
+            return np.abs(reference.astype(np.float64) - moved.astype(np.float64))
+        return np.asarray(reference != moved, np.float64)
+    with np.errstate(all="ignore"):
+        wide = np.result_type(np.complex128 if reference.dtype.kind == "c" else np.float64, plain(reference).dtype)
+        one, two = plain(reference).astype(wide), plain(moved).astype(wide)
+        both = np.isfinite(held(one, dtype) if dtype is not None else one)
+        both &= np.isfinite(held(two, dtype) if dtype is not None else two)
+        return np.asarray(np.abs(np.where(both, one, 0) - np.where(both, two, 0)), np.float64)
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    """Return a narrow float of ml_dtypes as float64; numpy's own as they are."""
+    return array.astype(np.float64) if array.dtype.name.startswith(("bfloat16", "float8")) else array
+
+
+def held(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return float64 (or wider) numbers rounded to `dtype`, out of its range infinite (NaN in types without)."""
+    if dtype_name(np.empty(0, dtype)) not in TOLERANCES:
+        return array
+    if dtype.itemsize < 4:
+        array = array.astype(np.float64)  # ml_dtypes take nothing wider
+    return plain(array.astype(dtype))
+
+
+def spacing(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The distance between numbers of `dtype` at each magnitude, in floats as wide as these.
+
+    Numbers of magnitude [2**e, 2**(e + 1)) lie 2**(e - nmant) apart; below the least normal one as just above it.
+    """
+    limits = ml_dtypes.finfo(dtype)
+    exponent = np.maximum(np.frexp(np.abs(array))[1] - 1, int(limits.minexp))
+    return np.asarray(np.ldexp(np.ones(array.shape, array.dtype), exponent - int(limits.nmant)))

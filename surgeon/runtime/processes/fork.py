@@ -1,0 +1,116 @@
+"""Children that begin as copies of this process: what it has imported, they need not import again.
+
+Only a program's own process is copied, where the system can, before it reads a model: it is small then, and no thread
+of somebody else's holds a lock that the copy would wait for.
+"""
+
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from typing import IO, NoReturn
+
+from surgeon.runtime.processes import worker_main
+
+_SHORTEST, _LONGEST = 0.0005, 0.05  # seconds between two looks at whether a copy has ended
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""In the environment of children, as several work at once and all threads of one count for its time; and of a program
+before it imports numpy, for its copies have the threads that it has."""
+
+_is_program = False
+
+
+def allow_copies() -> None:
+    """Say that this process is a program's own: nothing in it minds being copied.  Before it imports numpy."""
+    global _is_program
+    _is_program = True
+    os.environ.update(ONE_THREAD)
+
+
+def may_copy() -> bool:
+    """Whether this process may be copied.  On macOS the system's own libraries do not outlive it."""
+    return _is_program and sys.platform == "linux"
+
+
+class Copy:
+    """A copy of this process that does a child's work; as `subprocess.Popen` shows a process.
+
+    shared: the open files that it keeps.  Raises OSError where no process can be started.
+    """
+
+    def __init__(self, shared: Sequence[int]) -> None:
+        requests, asked = os.pipe()
+        answers, told = os.pipe()
+        try:
+            with warnings.catch_warnings():  # Python 3.12 warns where there are threads: that of our progress is one
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self.pid = os.fork()
+        except OSError:
+            for file in (requests, asked, answers, told):
+                os.close(file)
+            raise
+        if not self.pid:
+            _work(requests, told, shared)
+        os.close(requests)
+        os.close(told)
+        self.stdin: IO[bytes] | None = os.fdopen(asked, "wb")
+        self.stdout: IO[bytes] | None = os.fdopen(answers, "rb")
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit code if it has ended, negative for a signal."""
+        if self._code is None:
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return its exit code.  Raises subprocess.TimeoutExpired after so many seconds."""
+        until, pause = None if timeout is None else time.monotonic() + timeout, _SHORTEST
+        while (code := self.poll()) is None:
+            if until is not None and time.monotonic() >= until:
+                raise subprocess.TimeoutExpired("a copy of this process", timeout or 0.0)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+        return code
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+def _work(requests: int, told: int, shared: Sequence[int]) -> NoReturn:
+    """Be a child: with its own pipes and none of this process's open files, signals and garbage."""
+    try:
+        os.dup2(requests, 0)
+        os.dup2(told, 1)
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 2)
+        signal.set_wakeup_fd(-1)  # the pipe to the program's watchdog is not a copy's
+        _close_all_but(shared)
+        for name in ("SIGTERM", "SIGHUP"):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        gc.freeze()  # what is here stays shared: a collection would write to all of it
+        gc.enable()
+        worker_main.keep_memory()
+        worker_main.serve([str(file) for file in shared])
+    finally:
+        os._exit(1)  # nothing of what this process has still to do at its end is for a copy
+
+
+def _close_all_but(kept: Sequence[int]) -> None:
+    first = 3
+    for file in sorted(kept):
+        os.closerange(first, file)
+        first = file + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))

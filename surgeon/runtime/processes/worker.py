@@ -1,0 +1,324 @@
+"""Children: processes that do what may crash, hang or take all memory, so that this one does not.
+
+They are started once and kept, and run `worker_main.py` by its path: never the user's own script.  Each ends with this
+process, however that ends.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.runtime.processes.fork import ONE_THREAD, Copy, may_copy
+from surgeon.runtime.processes.kill import kill_descendants
+from surgeon.runtime.processes.pipe_protocol import read, write
+from surgeon.runtime.processes.worker_main import KEPT, NOTES
+
+GUARD, LEAST_CLOCK = 6.0, 5.0
+"""A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
+machine is slow, not the task."""
+START = 60.0
+"""Seconds that a child may take to start."""
+_LEAST_MEMORY, PART, WHOLE = 1 << 31, 0.25, 1.0  # bytes, and parts of the machine's memory, that a child may have
+# What says something of the nodes that end their process; other signals may come of a lack of memory.
+FAULTS = frozenset({"SIGFPE", "SIGILL"})
+_MOST_SPECIAL = 4  # children of a kind that wait for more work of it
+
+Why = Literal["time", "clock", "memory", "crash", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A call of a function, "module:name", in a child; see `child`.
+
+    seconds: of processor time that it may take.  share: of the machine's memory that it may have.  clock: seconds by
+    the clock, where they are not to follow from those of processor time.  memory: bytes, where not from the share.
+    """
+
+    function: str
+    argument: Any
+    seconds: float
+    share: float = PART
+    clock: float | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the function returned.  seconds: of processor time that it took."""
+
+    value: dict[str, Any]
+    arrays: list[Any]
+    seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no answer, and the last that the function noted.
+
+    why: it took its time, took too long by the clock, wanted more memory than a child may have, crashed (`how` names
+    the signal), or ended its process otherwise (`how` tells).
+    """
+
+    why: Why
+    how: str = ""
+    noted: Any = None
+
+
+Result = Answer | Failure
+
+
+def by_the_clock(seconds: float) -> float:
+    """The seconds by the clock that a task of so many seconds of processor time may take.
+
+    Where a process cannot be ended by the time that it worked, its time is that of the clock.
+    """
+    return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
+
+
+def memory_limit(share: float = PART) -> int:
+    """The bytes of memory of its own that a child may have: a part of the machine's, or of what a container may."""
+    found = [1 << 40]
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(ValueError, OSError):  # "max" where there is no limit
+            found.append(int(Path(file).read_text(encoding="ascii")))
+    return max(int(min(found) * share), _LEAST_MEMORY)
+
+
+def _page() -> int | None:
+    """An open file of no name in which a child notes what it does.
+
+    None where children inherit no open files, or there is no place for one: then it is not known what a child was at
+    when it ended.
+    """
+    if os.name != "posix":
+        return None
+    with contextlib.suppress(OSError):
+        if hasattr(os, "memfd_create"):
+            handle = os.memfd_create("surgeon")
+        else:  # macOS
+            handle, name = tempfile.mkstemp()
+            os.unlink(name)
+        os.truncate(handle, NOTES)
+        return handle
+    return None
+
+
+def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
+    """A process of Python of its own, with these open files."""
+    root = Path(__file__).resolve().parents[3]  # wherever this package was found, the child finds it too
+    paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
+    kept = {name: str(value) for name, value in KEPT.items()}
+    return subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("worker_main.py")), *map(str, shared)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=shared,
+        env={**os.environ, **kept, **ONE_THREAD, "PYTHONPATH": paths},
+    )
+
+
+class Child:
+    """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started.
+
+    is_copy: whether it begins as a copy of this process.  kind: what it is to have that others have not, as a user's
+    functions; None for nothing.
+    """
+
+    def __init__(self, *, is_copy: bool = False, kind: Hashable = None) -> None:
+        self.kind = kind
+        self._notes = _page()
+        shared = () if self._notes is None else (self._notes,)
+        try:
+            self.popen: subprocess.Popen[bytes] | Copy = Copy(shared) if is_copy else _started(shared)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UsageError(
+                f"No process can be started that runs models for a proof ({why}): end others, or use check='none'."
+            ) from error
+        self._is_new, self._late = True, threading.Event()
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can be asked."""
+        return self.popen.poll() is None and not self._late.is_set()
+
+    def prepare(self, module: str) -> None:
+        """Let it import a module while nothing else is asked of it."""
+        with contextlib.suppress(OSError):  # it has ended: whoever asks next will see
+            self._write({"prepare": module}, [])
+
+    def run(self, task: Task) -> Result:
+        """Do one task.  A child that gives no answer has ended."""
+        argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
+        memory = memory_limit(task.share) if task.memory is None else task.memory
+        header = {"function": task.function, "seconds": task.seconds, "memory": memory}
+        clock = by_the_clock(task.seconds) if task.clock is None else task.clock
+        alarm = threading.Timer(clock + START * self._is_new, self.kill)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            self._write(header, [argument])
+            answer = None if self.popen.stdout is None else read(self.popen.stdout)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):  # the pipe is broken, or holds no message
+            answer = None
+        except BaseException:  # nobody waits for what it does, and it may be at it for long
+            self.kill()
+            raise
+        finally:
+            alarm.cancel()
+        self._is_new = False
+        if answer is None:
+            return self._failure()
+        told, arrays = answer
+        if told.get("error") == "MemoryError":
+            return Failure("memory", noted=self._noted())
+        if "error" in told:
+            _raise(told)
+        return Answer(told["answer"], arrays, float(told["seconds"]))
+
+    def end(self, patience: float = 0.0) -> int | None:
+        """End it; return its exit code if it had ended by itself, negative for a signal."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.popen.wait(patience)
+        code = self.popen.poll()
+        if code is None:
+            self.popen.kill()
+            self.popen.wait()
+        for file in (self.popen.stdin, self.popen.stdout):
+            with contextlib.suppress(OSError):
+                if file is not None:
+                    file.close()
+        if self._notes is not None:
+            os.close(self._notes)
+            self._notes = None
+        return code
+
+    def kill(self) -> None:
+        """End it at once, also while another thread reads from it."""
+        self._late.set()
+        kill_descendants(self.popen.pid)
+        self.popen.kill()
+
+    def _write(self, header: dict[str, Any], arrays: list[Any]) -> None:
+        if self.popen.stdin is not None:
+            write(self.popen.stdin, header, arrays)
+
+    def _failure(self) -> Failure:
+        """Why it gives no answer."""
+        was_late, noted = self._late.is_set(), self._noted()
+        code = self.end(patience=1.0)
+        if was_late:
+            return Failure("clock", noted=noted)
+        if code is None or code >= 0:
+            return Failure("end", "" if code is None else f"exit code {code}", noted)
+        if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
+            return Failure("time", noted=noted)
+        return Failure("crash", signal.Signals(-code).name, noted)
+
+    def _noted(self) -> Any:
+        """The last that it noted; None where that cannot be read."""
+        if self._notes is None:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads(os.pread(self._notes, NOTES, 0).partition(b"\0")[0])
+        return None
+
+
+def _raise(told: dict[str, Any]) -> None:
+    """Raise here what a function raised in a child."""
+    for kind in (UsageError, ModelFileError):
+        if told["error"] == kind.__name__:
+            raise kind(told["text"])
+    raise RuntimeError(f"{told['error']} in a child process: {told['text']}\n{told['trace']}")
+
+
+_idle: list[Child] = []  # the last used at the end
+_lock = threading.Lock()
+
+
+def spare(count: int) -> None:
+    """Copy this process for as many children to come, where that may be: later it is larger, and others have to start.
+
+    A copy costs milliseconds, and a process of Python that imports the same a quarter of a second.
+    """
+    with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
+        while may_copy() and len(_of_kind(None)) < count:
+            _idle.append(Child(is_copy=True))
+
+
+def start(module: str) -> None:
+    """Let a child start that has imported a module: it is ready when it is needed."""
+    with _lock, contextlib.suppress(UsageError):
+        if not any(child.lives for child in _of_kind(None)):
+            _idle.append(Child())
+        _of_kind(None)[-1].prepare(module)
+
+
+def waiting() -> list[int]:
+    """The process numbers of the children that wait for work of any kind."""
+    with _lock:
+        return [child.popen.pid for child in _of_kind(None) if child.lives]
+
+
+def _of_kind(kind: Hashable) -> list[Child]:
+    return [child for child in _idle if child.kind == kind]
+
+
+def taken(kind: Hashable = None) -> Child:
+    """Return an idle child of a kind, or else a new one."""
+    with _lock:
+        for child in reversed(_of_kind(kind)):
+            _idle.remove(child)
+            if child.lives:
+                return child
+            child.end()
+    return Child(kind=kind)
+
+
+def left(child: Child) -> None:
+    """Keep a child that waits for work; of those that only some can use, those used last."""
+    if not child.lives:
+        child.end()
+        return
+    with _lock:
+        _idle.append(child)
+        special = [child for child in _idle if child.kind is not None]
+        for oldest in special[:-_MOST_SPECIAL]:
+            _idle.remove(oldest)
+            oldest.end()
+
+
+@atexit.register
+def stop() -> None:
+    """End the children that wait for work."""
+    with _lock:
+        while _idle:
+            _idle.pop().end()
+
+
+def _forget() -> None:
+    """What a fork of this process does with children that are not its own."""
+    global _lock
+    _lock = threading.Lock()
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,130 @@
+"""Several children at once, for tasks that are asked for one by one."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from surgeon.runtime.processes import worker
+from surgeon.runtime.processes.worker import Answer, Child, Result, Task, left, taken
+
+MOST_JOBS = 4
+# One more child is started when those before have worked for so many seconds, as it costs to start, or after so many
+# by the clock: what is done sooner needs no other.
+_WORTH, _PATIENCE = 0.5, 5.0
+
+
+def usual_jobs() -> int:
+    """How many children work at once where nobody says: as many as there are cores for this process, at most four."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_JOBS)
+
+
+def spare(jobs: int | None) -> None:
+    """Have children at hand for the next `run`, where they cost next to nothing now.  jobs: None for the usual.
+
+    No more than usual: further ones are started when there is work for them.
+    """
+    worker.spare(min(jobs or MOST_JOBS, usual_jobs()))
+
+
+def run(tasks: Iterable[Task], jobs: int) -> list[Result]:
+    """Do tasks in at most `jobs` children at once; their results, in order.
+
+    The tasks are asked for one by one in this thread, while children work on those before.  What a function raises, but
+    for a lack of memory, is raised here: UsageError as such, else RuntimeError, for that is a fault of ours.
+    """
+    crew = Crew(jobs)
+    try:
+        for task in tasks:
+            crew.add(task)
+        return crew.results()
+    finally:
+        crew.dismiss()
+
+
+@dataclass(slots=True)
+class Crew:
+    """Threads that each ask one child, for the tasks of one `run`."""
+
+    jobs: int
+    _count: int = 0
+    _tasks: deque[tuple[int, Task]] = field(default_factory=deque)
+    _results: dict[int, Result] = field(default_factory=dict)
+    _errors: list[BaseException] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _busy: "set[Child]" = field(default_factory=set)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _is_over: bool = False
+    _spent: float = 0.0
+
+    def add(self, task: Task) -> None:
+        """Hand in a task; waits where several are waiting already."""
+        with self._changed:
+            self._wait_until(lambda: len(self._tasks) < self.jobs)
+            self._tasks.append((self._count, task))
+            self._count += 1
+            self._changed.notify_all()
+        if len(self._threads) < min(self._count, self.jobs):
+            thread = threading.Thread(target=self._work, args=(len(self._threads),), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def results(self) -> list[Result]:
+        """Wait for all of them."""
+        with self._changed:
+            self._wait_until(lambda: len(self._results) == self._count)
+        return [self._results[place] for place in range(self._count)]
+
+    def dismiss(self) -> None:
+        """Let all go; a child that still works on what nobody waits for is ended."""
+        with self._changed:
+            self._is_over = True
+            for child in self._busy:
+                child.kill()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so() and not self._errors:
+            self._changed.wait(1.0)  # not for ever: on Windows nothing would interrupt it
+        if self._errors:
+            raise self._errors[0]
+
+    def _work(self, others: int) -> None:
+        """Do tasks until it is over.  others: how many children may do it all, if they are quick."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or self._spent >= others * _WORTH, others * _PATIENCE)
+        child: Child | None = None
+        while (found := self._next()) is not None:
+            place, task = found
+            try:
+                child = self._hired(child)
+                result = child.run(task)
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+                self._errors.append(error)
+            else:
+                self._results[place] = result
+                self._spent += result.seconds if isinstance(result, Answer) else task.seconds
+            with self._changed:
+                if child is not None:
+                    self._busy.discard(child)
+                self._changed.notify_all()
+        if child is not None:
+            left(child)
+
+    def _next(self) -> tuple[int, Task] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or self._tasks)
+            return None if self._is_over else self._tasks.popleft()
+
+    def _hired(self, child: "Child | None") -> "Child":
+        """The child that did the last task, if it lives, or another."""
+        found = child if child is not None and child.lives else taken()
+        with self._changed:
+            self._busy.add(found)
+            if self._is_over:
+                found.kill()
+        return found

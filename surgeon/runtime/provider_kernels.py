@@ -1,0 +1,65 @@
+"""What the installed ONNX Runtime itself says of its kernels, asked in a child where the question may end the process.
+
+The list loads the library of each provider that ONNX Runtime was built with, and one that does not load ends the
+process: `onnxruntime-gpu` on a machine without TensorRT, or without a driver (1.31.1).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from surgeon.runtime.processes.worker_main import Note
+
+# Of these there is no library to load.
+_BUILT_IN = frozenset({"CPUExecutionProvider", "AzureExecutionProvider", "CoreMLExecutionProvider"})
+_SECONDS = 60.0
+_TELL = f"{__name__}:tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The kernels of one provider.
+
+    version: of ONNX Runtime.  rows: domain, op, first and last version, and type strings by type variable.
+    """
+
+    version: str
+    rows: list[tuple[str, str, int, int, dict[str, list[str]]]]
+
+
+def listed(name: str) -> Listed | None:
+    """The kernels of a provider by its short name; None where ONNX Runtime has none, or cannot say."""
+    try:
+        from onnxruntime import get_available_providers
+    except ImportError:
+        return None
+    if _BUILT_IN.issuperset(get_available_providers()):
+        told: dict[str, Any] = tell(name)[0]
+    else:
+        from surgeon.runtime.processes.worker import Answer, Task, left, taken  # not at the top: few have another
+
+        child = taken()
+        try:
+            answer = child.run(Task(_TELL, name, _SECONDS))
+        finally:
+            left(child)
+        if not isinstance(answer, Answer):
+            return None
+        told = answer.value
+    return Listed(told["version"], told["rows"]) if told["rows"] else None
+
+
+def tell(name: str, _: "Note | None" = None) -> tuple[dict[str, Any], list[Any]]:
+    """The version and the rows of `Listed`, as a child answers."""
+    from onnxruntime import __version__
+
+    try:
+        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+    except ImportError:  # ONNX Runtime does not promise it
+        return {"version": __version__, "rows": []}, []
+    rows = [
+        (one.domain, one.op_name, *one.version_range, {key: list(kinds) for key, kinds in one.type_constraints.items()})
+        for one in get_all_opkernel_def()
+        if one.provider.lower() == f"{name}executionprovider"
+    ]
+    return {"version": __version__, "rows": rows}, []

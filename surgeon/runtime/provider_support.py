@@ -1,0 +1,284 @@
+"""What each execution provider has a kernel for: op, opset, dtypes.
+
+The tables come with the targets that have the providers; those in `surgeon/targets/data/kernels_*.json` are written by
+`tests/make_kernel_tables.py`: that of the CPU provider from the installed ONNX Runtime, the others from the documents
+that each table names.  ONNX Runtime is imported only where it is
+another version than the CPU table was made from, or where another provider than the CPU's is asked for and may be
+installed; its own list goes before the table then.
+
+Beyond kernels ONNX Runtime writes a function's body in place of a node that no provider takes ("bodies", measured by
+loading one-node models), and its CPU provider casts float16 to float around a node that has a kernel for float alone.
+Such a node runs, but where the body is too coarse (COARSE_BODIES) nothing is to be written that needs it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, NamedTuple, Self
+
+from onnx import TensorProto, defs
+
+from surgeon.errors import UsageError
+from surgeon.ops.schemas import Schema, schema, type_string
+from surgeon.printed_commands import in_floats
+from surgeon.runtime.provider_kernels import listed
+from surgeon.target_registry import ANY_FLOAT, Provider, beside, provider
+from surgeon.versions import RUNTIMES, version
+
+CPU = "cpu"
+FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
+NEWEST = 2**31 - 1
+FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
+# Ops of which ONNX Runtime has the standard's body and no kernel, and whose body has fewer digits than what it would
+# stand for: GroupNormalization's takes the variance as mean(x²) − mean(x)², of which nothing is left where the mean is
+# a thousand times the deviation, and it is slower than InstanceNormalization between two Reshapes.  No rule is to write
+# them where the body runs, and a proof that does not run it says so, in these words.
+COARSE_BODIES = {
+    ("", "GroupNormalization"): "its variance is mean(x²) - mean(x)², which loses digits where a mean is large",
+}
+
+Dtypes = Mapping[str, int]
+"""TensorProto.DataType by type variable of the op's schema ("T"), or by formal input or output of a fixed type."""
+
+
+class Kernel(NamedTuple):
+    """One kernel: from which version of its op to which, and what its type variables may be ("float", ...)."""
+
+    first: int
+    last: int
+    types: Mapping[str, frozenset[str]]
+
+    def takes(self, version: Schema, is_exact: bool) -> bool:
+        """Whether the kernel is for this version of its op: by its number, and by the type variables that it speaks of.
+
+        is_exact: one without an end is for the version it begins at alone, as ONNX Runtime itself has it.
+        """
+        since = version.since_version
+        if not (self.first == since if is_exact and self.last == NEWEST else self.first <= since <= self.last):
+            return False
+        formals = {formal.name for formal in (*version.inputs, *version.outputs)}
+        return self.types.keys() <= version.types.keys() | formals | {ANY_FLOAT}
+
+    def fits(self, types: Mapping[str, str]) -> bool:
+        """Whether the kernel takes tensors of these types; a variable that is not among them may be anything."""
+        for name, allowed in self.types.items():
+            if name == ANY_FLOAT:
+                if not FLOATS.intersection(types.values()) <= allowed:
+                    return False
+            elif types.get(name) is not None and types[name] not in allowed:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The kernels of one provider by (domain, op).
+
+    made_from: the version of ONNX Runtime, or the document.  is_exact: see `Kernel.takes`; a document that is older
+    than the ONNX Runtime in use lacks what came with newer versions of an op.  bodies: by (domain, op), the range of
+    opsets and the types at which a function's body runs in place of a node without a kernel; measured: the ops of which
+    that has been looked at.
+    """
+
+    made_from: str
+    is_exact: bool
+    kernels: Mapping[tuple[str, str], tuple[Kernel, ...]]
+    bodies: Mapping[tuple[str, str], tuple[tuple[int, int, frozenset[str]], ...]] = field(default_factory=dict)
+    measured: frozenset[tuple[str, str]] = frozenset()
+
+    def has_kernel(self, version: Schema, types: Mapping[str, str]) -> bool:
+        """Whether there is a kernel for this version of an op and these types."""
+        kernels = self.kernels.get((version.domain, version.name), ())
+        return any(kernel.takes(version, self.is_exact) and kernel.fits(types) for kernel in kernels)
+
+    def body(self, version: Schema, opset: int) -> frozenset[str] | None:
+        """The types in which a function's body runs in place of a node, None where there is none or it is not told."""
+        rows = self.bodies.get((version.domain, version.name), ())
+        return next((types for first, last, types in rows if first <= opset <= last), None)
+
+
+class Kernels:
+    """What one execution provider can run.  Made by `Kernels.of`."""
+
+    def __init__(self, name: str, table: Table) -> None:
+        known = provider(name) or Provider(name, name, dict, is_of_ort=True, runs_bodies=True)
+        self.name, self.title, self.full_title = name, known.title, known.full_title
+        self._runs_bodies = known.runs_bodies
+        self._table = table
+        self._runs: dict[tuple[Any, ...], bool] = {}
+
+    @classmethod
+    @cache
+    def of(cls, name: str) -> Self:
+        """The kernels of a provider by its short name: one of a target's, or what the installed ONNX Runtime has.
+
+        Raises UsageError for a provider of which nothing is known.
+        """
+        short = name.lower().removesuffix("executionprovider")
+        known = provider(short)
+        table = None
+        if known is None or (known.is_of_ort and (short != CPU or version(*RUNTIMES) != shipped_version())):
+            table = _live(short)
+        if table is None and known is not None:
+            table = _shipped(short)
+        if table is None:
+            told = ", ".join(one.name for one in beside(short))
+            raise UsageError(f"There is no execution provider {name!r}; choose one of {told}.")
+        return cls(short, table)
+
+    def runs(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        """Whether the provider can run a node; opset: the version of the op's domain that is imported.
+
+        What is not known does not count against it: ops without a schema and dtypes that are left out.
+        """
+        key = (domain, op, opset, *dtypes.items())
+        if key not in self._runs:
+            self._runs[key] = self._can_run(domain, op, opset, dtypes)
+        return self._runs[key]
+
+    def computes(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        """Whether it runs a node in these dtypes themselves, and not in float32 with Casts around."""
+        if self.name != CPU or "float16" not in _types(dtypes).values() or (domain, op) == ("", "Constant"):
+            return self.runs(domain, op, opset, dtypes)
+        return self._has_kernel(domain, op, opset, dtypes)
+
+    def suits(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        """Whether a rule may write a node: the provider can run it, and not by a body that is too coarse."""
+        if (domain, op) in COARSE_BODIES and not self._has_kernel(domain, op, opset, dtypes):
+            return False
+        return self.runs(domain, op, opset, dtypes)
+
+    def missing(
+        self, domain: str, op: str, opset: int, dtypes: Dtypes, among: Collection[Provider] | None = None
+    ) -> str:
+        """What the provider lacks for a node that a rule would write, as a clause with advice; empty where it suits.
+
+        among: the providers that may be chosen in its place, by default those beside it.
+        """
+        asked = domain, op, opset, dtypes
+        if self.suits(*asked):
+            return ""
+        kinds = dict.fromkeys(_types(dtypes).values())
+        told = [kind for kind in kinds if kind in FLOATS] or list(kinds)
+        what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
+        known = self.others() if among is None else [one for one in among if one.name != self.name]
+        others = [one.name for one in known if Kernels(one.name, _shipped(one.name)).suits(*asked)]
+        hint = f"; choose --ep {' or '.join(others)}" if others else ""
+        narrow = {name: FLOAT if dtype == DOUBLE else dtype for name, dtype in dtypes.items()}
+        if not others and narrow != dtypes and self.suits(domain, op, opset, narrow):
+            hint = f"; it has one in float32 ({in_floats()})"
+        at = "" if domain else f" at opset {opset}"
+        return f"{self.full_title} has no kernel for {what}{at}{hint}"
+
+    def others(self) -> list[Provider]:
+        """The providers that may be chosen in the place of this one."""
+        return [one for one in beside(self.name) if one.name != self.name]
+
+    def raised(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> int | None:
+        """The next opset of the default domain at which the op suits the provider, None if there is none."""
+        newest = schema(domain, op)
+        if domain or newest is None:
+            return None
+        later = range(opset + 1, newest.since_version + 1)
+        there = (number for number in later if schema(domain, op, number) is not None)
+        return next((number for number in there if self.suits(domain, op, number, dtypes)), None)
+
+    def _has_kernel(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        version = schema(domain, op, opset)
+        return version is not None and self._table.has_kernel(version, _types(dtypes))
+
+    def _can_run(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        version = schema(domain, op, opset)
+        if version is None or (op == "Constant" and not domain):  # a constant is an initializer once it is loaded
+            return True
+        types = _types(dtypes)
+        if any(f"tensor({kind})" not in version.types[name] for name, kind in types.items() if name in version.types):
+            return False
+        if self._table.has_kernel(version, types):
+            return True
+        if self.name != CPU:
+            return self._runs_bodies and self._runs_body(version, types, opset)
+        body = self._table.body(version, opset)
+        if body is not None:
+            return body.issuperset(FLOATS.intersection(types.values()))
+        if (domain, op) not in self._table.measured and _has_body(version):
+            return "bfloat16" not in types.values()  # for which hardly any of a body's nodes has a kernel
+        cast = {name: "float" if kind == "float16" else kind for name, kind in types.items()}
+        return cast != types and self._table.has_kernel(version, cast)
+
+    def _runs_body(self, version: Schema, types: Mapping[str, str], opset: int) -> bool:
+        """Whether a provider other than the CPU's runs a function's body: nothing takes the node as it is.
+
+        Where nobody has looked, the body is known to load on the CPU; its nodes are the likes of Mul, so a provider
+        that has Mul has them.
+        """
+        kinds = FLOATS.intersection(types.values())
+        if (version.domain, version.name) in self._table.measured and "double" not in kinds:
+            body = self._table.body(version, opset)
+            return body is not None and kinds <= body
+        table, multiply = _shipped(CPU), schema("", "Mul", opset)
+        if table.has_kernel(version, types) or multiply is None:
+            return False
+        if (version.domain, version.name) not in table.measured and _has_body(version):
+            return True
+        if not table.body(version, opset):
+            return False
+        return all(self._table.has_kernel(multiply, {"T": kind}) for kind in kinds)
+
+
+def shipped_version() -> str:
+    """The version of ONNX Runtime that the table of the CPU provider was made from."""
+    return _shipped(CPU).made_from
+
+
+def decoded(content: Mapping[str, Any]) -> Table:
+    """A table as `tests/make_kernel_tables.py` writes it."""
+    sets = [frozenset(names) for names in content["type_sets"]]
+    kernels: dict[tuple[str, str], list[Kernel]] = {}
+    for domain, op, first, last, types in content["kernels"]:
+        named = {name: sets[number] for name, number in types.items()}
+        kernels.setdefault((domain, op), []).append(Kernel(first, last or NEWEST, named))
+    bodies: dict[tuple[str, str], list[tuple[int, int, frozenset[str]]]] = {}
+    for domain, op, first, last, number in content.get("bodies", ()):
+        bodies.setdefault((domain, op), []).append((first, last or NEWEST, sets[number]))
+    return Table(
+        content["made_from"],
+        content["exact"],
+        {key: tuple(found) for key, found in kernels.items()},
+        {key: tuple(rows) for key, rows in bodies.items()},
+        frozenset((domain, op) for domain, op in content.get("measured", ())),
+    )
+
+
+@cache
+def _shipped(name: str) -> Table:
+    """The table of a target's provider."""
+    found = provider(name)
+    if found is None:
+        raise UsageError(f"No target has a provider {name!r}.")
+    return decoded(found.table())
+
+
+def _live(name: str) -> Table | None:
+    """The kernels of a provider as the installed ONNX Runtime lists them; None where it has none, or no such list."""
+    found = listed(name)
+    if found is None:
+        return None
+    kernels: dict[tuple[str, str], list[Kernel]] = {}
+    for domain, op, first, last, types in found.rows:
+        allowed = {key: frozenset(kind[7:-1] for kind in kinds) for key, kinds in types.items()}
+        kernels.setdefault((domain, op), []).append(Kernel(first, last, allowed))
+    table = Table(found.version, True, {key: tuple(rows) for key, rows in kernels.items()})
+    return replace(table, bodies=_shipped(CPU).bodies, measured=_shipped(CPU).measured) if name == CPU else table
+
+
+def _has_body(version: Schema) -> bool:
+    """Whether ONNX defines an op as a function too."""
+    if version.domain or not defs.has(version.name):
+        return False
+    found: Any = defs.get_schema(version.name, version.since_version)  # onnx's stub lacks the second of these
+    return bool(found.has_function or found.has_context_dependent_function)
+
+
+def _types(dtypes: Dtypes) -> dict[str, str]:
+    return {name: type_string(dtype)[7:-1] for name, dtype in dtypes.items()}

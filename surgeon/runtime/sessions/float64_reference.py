@@ -1,0 +1,300 @@
+"""The same computation in float64: what the formula of a region means, against which both its forms are judged."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
+
+from surgeon.errors import GraphError
+from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM
+from surgeon.ops.traversal import all_nodes, graphs_of
+from surgeon.runtime.function_inlining import inlined, with_bodies
+from surgeon.runtime.kernels.kernel_registry import FORMULAS
+from surgeon.runtime.sessions.node_by_node import Implementations, implemented
+from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.reference_evaluator import Evaluator
+
+Change = Callable[[ModelProto, ModelProto], ModelProto | None]
+
+_DOUBLE = TensorProto.DOUBLE
+_EIGHT_BITS = frozenset(number for name, number in TensorProto.DataType.items() if name.startswith("FLOAT8"))
+_FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, *_EIGHT_BITS))
+
+# Attributes that name a dtype, and where they are absent the dtype that they then mean (None: that of an input).
+_DTYPE_ATTRIBUTES: dict[str, dict[str, int | None]] = {
+    "Attention": {"softmax_precision": None},
+    "BlackmanWindow": {"output_datatype": TensorProto.FLOAT},
+    "Cast": {"to": None},
+    "DequantizeLinear": {"output_dtype": None},
+    "EyeLike": {"dtype": None},
+    "GroupNormalization": {"stash_type": None},
+    "HammingWindow": {"output_datatype": TensorProto.FLOAT},
+    "HannWindow": {"output_datatype": TensorProto.FLOAT},
+    "LayerNormalization": {"stash_type": TensorProto.FLOAT},
+    "MelWeightMatrix": {"output_datatype": TensorProto.FLOAT},
+    "RMSNormalization": {"stash_type": TensorProto.FLOAT},
+    "SequenceEmpty": {"dtype": TensorProto.FLOAT},
+    "SimplifiedLayerNormalization": {"stash_type": TensorProto.FLOAT},
+}
+
+# Operators that round by design: what they drop is their meaning, so that no wider form of them is the same formula.
+_QUANTISE = frozenset(
+    (
+        *("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "BitCast", "StringNormalizer"),
+        *("MatMulNBits", "MatMulBnb4", "MatMulFpQ4", "MatMulIntegerToFloat", "GatherBlockQuantized", "QMoE", "QGemm"),
+        *("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization"),
+    )
+)
+
+# What ONNX Runtime runs in float64 by kernels of its own, although there is a formula for it here.  The others it runs
+# by function bodies, some of whose constants are float32.
+_EXACT_KERNELS = frozenset(
+    (
+        *(("", "Softmax"), ("", "LogSoftmax"), ("", "LayerNormalization"), ("", "RMSNormalization")),
+        *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "MaxPool")),
+    )
+)
+_LARGE = 1 << 14  # elements of an input that is worth keeping
+# Bodies of ONNX Runtime's that differ from the operator: Attention's, where a mask leaves nothing of a row.
+_WRONG_BODIES = frozenset((("", "Attention"),))
+
+
+def widened(mini: ModelProto) -> ModelProto | None:
+    """Return the same computation in float64, with local functions inlined.
+
+    Tensors of float16, bfloat16, float32 and float8 have dtype float64 and the values they had; casts between floats
+    do nothing any more, so that steps that only round are not part of what it computes.  Integers, and casts to them,
+    stay.  None where an operator rounds by design (quantisation, a cast to float8), where it is random, or where it
+    belongs to ai.onnx.ml, which answers in float32 alone.
+    """
+    try:
+        source = inlined(mini)
+    except GraphError:
+        return None
+    if any(_stays_narrow(node) for node in all_nodes(source.graph.node)) or source.functions:
+        return None
+    wide = ModelProto()
+    wide.CopyFrom(source)
+    _widen_graph(wide.graph)
+    return wide
+
+
+def _stays_narrow(node: NodeProto) -> bool:
+    """Whether a node has no form in float64 that means the same."""
+    if node.domain == "ai.onnx.ml" or node.op_type in _QUANTISE or node.op_type in ALWAYS_RANDOM:
+        return True
+    if node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QOrdered")):
+        return True
+    targets = [one.i for one in node.attribute if one.name == "to"] if node.op_type == "Cast" else []
+    return any(number in _EIGHT_BITS or number == TensorProto.STRING for number in targets)
+
+
+def _widen_graph(graph: GraphProto) -> None:
+    for port in (*graph.input, *graph.output, *graph.value_info):
+        _widen_type(port.type)
+    for tensor in graph.initializer:
+        _widen_tensor(tensor)
+    for sparse in graph.sparse_initializer:
+        _widen_tensor(sparse.values)
+    for node in graph.node:
+        _widen_node(node)
+        for body in graphs_of(node):
+            _widen_graph(body)
+
+
+def _widen_type(kind: TypeProto) -> None:
+    which = kind.WhichOneof("value")
+    if which in ("tensor_type", "sparse_tensor_type"):
+        inner = getattr(kind, which)
+        inner.elem_type = _DOUBLE if inner.elem_type in _FLOATS else inner.elem_type
+    elif which in ("sequence_type", "optional_type"):
+        _widen_type(getattr(kind, which).elem_type)
+    elif which == "map_type":
+        _widen_type(kind.map_type.value_type)
+
+
+def _widen_tensor(tensor: TensorProto) -> None:
+    if tensor.data_type in _FLOATS:
+        values, name, dims = np.asarray(numpy_helper.to_array(tensor)), tensor.name, list(tensor.dims)
+        tensor.Clear()
+        tensor.name, tensor.data_type = name, _DOUBLE
+        tensor.dims.extend(dims)
+        tensor.raw_data = values.astype("<f8").tobytes()  # not by way of another tensor: weights are copied once
+
+
+def _widen_node(node: NodeProto) -> None:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            _widen_tensor(attribute.t)
+        elif attribute.type == AttributeProto.TENSORS:
+            for tensor in attribute.tensors:
+                _widen_tensor(tensor)
+        elif attribute.type == AttributeProto.SPARSE_TENSOR:
+            _widen_tensor(attribute.sparse_tensor.values)
+        elif attribute.type == AttributeProto.TYPE_PROTO:
+            _widen_type(attribute.tp)
+    if node.op_type == "Constant":
+        _widen_constant(node)
+    elif node.op_type == "ConstantOfShape" and not node.attribute:
+        node.attribute.append(onnx.helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
+    if node.domain:
+        return
+    for name, default in _DTYPE_ATTRIBUTES.get(node.op_type, {}).items():
+        _widen_dtype(node, name, default)
+
+
+def _widen_constant(node: NodeProto) -> None:
+    """Write a Constant's float or floats, which make float32, as a tensor of float64."""
+    for attribute in node.attribute:
+        if attribute.name in ("value_float", "value_floats"):
+            values = np.asarray(onnx.helper.get_attribute_value(attribute), dtype=np.float64)
+            attribute.CopyFrom(onnx.helper.make_attribute("value", numpy_helper.from_array(values)))
+
+
+def _widen_dtype(node: NodeProto, name: str, default: int | None) -> None:
+    for attribute in node.attribute:
+        if attribute.name == name:
+            attribute.i = _DOUBLE if attribute.i in _FLOATS else attribute.i
+            return
+    if default in _FLOATS:
+        node.attribute.append(onnx.helper.make_attribute(name, _DOUBLE))
+
+
+class Reference:
+    """A mini-model's computation in float64.  A context manager.
+
+    It runs under ONNX Runtime where that has kernels in float64 for all operators, else under onnx's
+    ReferenceEvaluator, with users' Python implementations of operators if need be; `name` says which.  `bodies` gives
+    nodes, by name, the operation's reference pattern, where nothing else knows them.  `custom_ops` are files, of which
+    those of Python implementations (`.py`) are run; libraries have no part in it.  `limit` is how many seconds one call
+    of an implementation may take.  `change` makes another model of the original and that in float64, as `shaken` does
+    (see `rounding_perturbation`); None where it cannot.  Raises SessionError, with `missing`, where nothing runs it.
+    """
+
+    def __init__(
+        self,
+        mini: ModelProto,
+        bodies: Mapping[str, FunctionProto] | None = None,
+        *,
+        custom_ops: Sequence[Path | str] = (),
+        limit: float | None = None,
+        change: Change | None = None,
+    ) -> None:
+        refusals: list[str] = []
+        # By the name of an input: the last, and in float64.
+        self._widened: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals, change)
+        self._engine = next(self._others, None)
+        if self._engine is None:
+            why = "; ".join(dict.fromkeys(refusals))
+            raise SessionError(f"Nothing runs the site in float64 ({why}).", missing=True)
+
+    @property
+    def name(self) -> str:
+        """What runs it, for people."""
+        return "" if self._engine is None else self._engine.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = None
+        self._widened.clear()
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run on feeds of the original's dtypes; return the outputs, floats as float64.  Raises SessionError."""
+        if self._engine is None:
+            raise SessionError("The reference is closed: open it anew.")
+        wide = {name: self._wide(name, array) for name, array in feeds.items()}
+        try:
+            results = self._engine.run(wide)
+        except SessionError:
+            # Some kernels that ONNX Runtime lists (LSTM, GRU) say only when they run that they lack float64.
+            found = self._run_otherwise(wide)
+            if found is None:
+                raise
+            results = found
+        return {name: _wide(array) for name, array in results.items()}
+
+    def _wide(self, name: str, array: np.ndarray) -> np.ndarray:
+        """An input in float64; a large one that is the same object as in the last run, as weights are, only once."""
+        if array.size < _LARGE:
+            return _wide(array)
+        known = self._widened.get(name)
+        if known is None or known[0] is not array:
+            known = self._widened[name] = (array, _wide(array))
+        return known[1]
+
+    def _run_otherwise(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """Run on the first of the other engines that answers, and stay with it."""
+        for other in self._others:
+            try:
+                results = other.run(feeds)
+            except SessionError:
+                other.close()
+                continue
+            if self._engine is not None:
+                self._engine.close()
+            self._engine = other
+            return results
+        return None
+
+
+class _WideModel:
+    """A widened model on what runs it."""
+
+    def __init__(self, name: str, runner: Session | Evaluator, own: Implementations | None = None) -> None:
+        self.name, self._runner, self._own = name, runner, own
+        self.run = runner.run
+
+    def close(self) -> None:
+        self._runner.__exit__(None, None, None)
+        if self._own is not None:
+            self._own.__exit__(None, None, None)
+
+
+def _wide_models(
+    mini: ModelProto,
+    bodies: Mapping[str, FunctionProto],
+    custom_ops: Sequence[Path | str],
+    limit: float | None,
+    refusals: list[str],
+    change: Change | None,
+) -> Iterator[_WideModel]:
+    """Open in turn whatever takes the mini-model in float64; note in `refusals` what does not, and why."""
+    for model in (mini, with_bodies(mini, bodies)) if bodies else (mini,):
+        wide = widened(model)
+        if wide is not None and change is not None:
+            wide = change(model, wide)
+        if wide is None:
+            refusals.append("it rounds by design, is random, or has no form in float64")
+            continue
+        keys = {(node.domain, node.op_type) for node in all_nodes(wide.graph.node)}
+        if not keys & ((FORMULAS.keys() - _EXACT_KERNELS) | _WRONG_BODIES):
+            try:
+                yield _WideModel("float64 under ONNX Runtime", Session(wide))
+            except SessionError as refused:
+                refusals.append(f"ONNX Runtime: {refused.line.rstrip('.')}")
+        try:
+            yield _evaluated(wide, custom_ops, limit)
+        except SessionError as refused:
+            refusals.append(refused.line.rstrip("."))
+
+
+def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float | None) -> _WideModel:
+    found = implemented(wide, custom_ops)
+    if not found:
+        return _WideModel("float64 under onnx's ReferenceEvaluator", Evaluator(wide))
+    own = Implementations(wide, found, limit)
+    return _WideModel(f"float64 by the Python implementation of {own.names}", Evaluator(wide, own.table()), own)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """Return floats as float64, ml_dtypes' included (numpy has no kind for them), and anything else as it is."""
+    is_float = array.dtype.kind == "f" or array.dtype.name.startswith(("bfloat", "float"))
+    return array.astype(np.float64) if is_float else array

@@ -1,0 +1,137 @@
+"""Products of uint8 by int8 as the operators mean them, on processors whose kernels saturate them.
+
+ONNX Runtime adds two such products in 16 bits on x86 processors without VNNI, and what is beyond 32,767 is lost: "U8S8
+can suffer from saturation issue" (onnxruntime.ai, Quantize ONNX models).  Products of uint8 by uint8 do not saturate.
+A factor of int8 with its zero point is the same numbers 128 higher as uint8, with a zero point 128 higher.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from google.protobuf.message import EncodeError
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, shape_inference
+
+from surgeon.ops.traversal import graphs_of, holds_any, unused
+
+_HALF = 128
+
+
+class _Product(NamedTuple):
+    """The slots of an operator's inputs: two factors, and their zero points.
+
+    left: None where the operator makes uint8 of floats itself.  left_zero: None where it has no such input.
+    """
+
+    left: int | None
+    left_zero: int | None
+    right: int
+    right_zero: int
+
+
+PRODUCTS = {
+    ("", "ConvInteger"): (_Product(0, 2, 1, 3),),
+    ("", "MatMulInteger"): (_Product(0, 2, 1, 3),),
+    ("", "QLinearConv"): (_Product(0, 2, 3, 5),),
+    ("", "QLinearMatMul"): (_Product(0, 2, 3, 5),),
+    ("com.microsoft", "DynamicQuantizeLSTM"): (_Product(None, None, 1, 9), _Product(None, None, 2, 11)),
+    ("com.microsoft", "DynamicQuantizeMatMul"): (_Product(None, None, 1, 3),),
+    ("com.microsoft", "MatMulIntegerToFloat"): (_Product(0, 4, 1, 5),),
+    ("com.microsoft", "QAttention"): (_Product(0, 6, 1, 7),),
+    ("com.microsoft", "QGemm"): (_Product(0, 2, 3, 5),),
+    ("com.microsoft", "QLinearConv"): (_Product(0, 2, 3, 5),),
+}
+
+
+def has_mixed_products(model: ModelProto) -> bool:
+    """Whether some node may multiply uint8 by int8; payloads are not looked at."""
+    return holds_any(model, PRODUCTS)
+
+
+def probe() -> ModelProto:
+    """255 · 127 twice, in one sum: 64,770, or 32,767 where it saturates."""
+    left = helper.make_tensor("left", TensorProto.UINT8, (1, 2), (255, 255))
+    right = helper.make_tensor("right", TensorProto.INT8, (2, 1), (127, 127))
+    node = helper.make_node("MatMulInteger", ("left", "right"), ("sum",))
+    made = helper.make_tensor_value_info("sum", TensorProto.INT32, (1, 1))
+    graph = helper.make_graph((node,), "probe", (), (made,), (left, right))
+    return helper.make_model(graph, opset_imports=(helper.make_opsetid("", 13),), ir_version=8)
+
+
+def evened(model: ModelProto) -> ModelProto:
+    """The same computation with uint8 for int8 beside uint8; the model itself where it has no such product.
+
+    The model holds its own weights.  Where no dtype is told of a factor, its node stays as it is, and so does a model
+    that is wrong or too large for onnx to tell any: what is to be said of it, ONNX Runtime says.
+    """
+    try:
+        made = shape_inference.infer_shapes(model)
+    except (shape_inference.InferenceError, EncodeError, RuntimeError, ValueError):
+        return model
+    taken = _names(made.graph)
+    before = len(taken)
+    _even_graph(made.graph, {}, taken)
+    return made if len(taken) > before else model
+
+
+def _names(graph: GraphProto) -> set[str]:
+    """All names of tensors, bodies included."""
+    own = {port.name for port in graph.input} | {tensor.name for tensor in graph.initializer}
+    own.update(name for node in graph.node for name in node.output)
+    return own.union(*(_names(body) for node in graph.node for body in graphs_of(node)))
+
+
+def _even_graph(graph: GraphProto, around: dict[str, int], taken: set[str]) -> None:
+    """Change the nodes of a graph and of its bodies.  around: dtypes of tensors that it may take from outside."""
+    dtypes = {**around, **_dtypes(graph)}
+    nodes = list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        for body in graphs_of(node):
+            _even_graph(body, dtypes, taken)
+        graph.node.extend(_even_node(node, dtypes, taken))
+        graph.node.append(node)
+
+
+def _dtypes(graph: GraphProto) -> dict[str, int]:
+    ports = (*graph.input, *graph.output, *graph.value_info)
+    found = {port.name: port.type.tensor_type.elem_type for port in ports}
+    return found | {tensor.name: tensor.data_type for tensor in graph.initializer}
+
+
+def _even_node(node: NodeProto, dtypes: dict[str, int], taken: set[str]) -> Iterator[NodeProto]:
+    """The nodes that raise what a node reads as int8, which reads what they make then."""
+    for product in PRODUCTS.get((node.domain, node.op_type), ()):
+        left = _dtype(node, dtypes, product.left, product.left_zero)
+        right = _dtype(node, dtypes, product.right, product.right_zero)
+        if right != TensorProto.INT8 or (product.left is not None and left != TensorProto.UINT8):
+            continue
+        node.input.extend([""] * (product.right_zero + 1 - len(node.input)))
+        for slot in (product.right, product.right_zero):
+            name = unused(f"{node.input[slot] or node.output[0]}:raised", taken)
+            yield from _raised(node.input[slot], name, taken)
+            node.input[slot] = name
+
+
+def _dtype(node: NodeProto, dtypes: dict[str, int], slot: int | None, zero: int | None) -> int | None:
+    """The dtype of a factor, which its zero point has too."""
+    known = (dtypes.get(_input(node, at)) for at in (slot, zero) if at is not None)
+    return next((dtype for dtype in known if dtype), None)
+
+
+def _input(node: NodeProto, slot: int) -> str:
+    inputs: Sequence[str] = node.input
+    return inputs[slot] if slot < len(inputs) else ""
+
+
+def _raised(name: str, to: str, taken: set[str]) -> Iterator[NodeProto]:
+    """Nodes that make a tensor of int8, 0 for one that is left out, 128 higher as uint8."""
+    taken.add(to)
+    if not name:
+        yield helper.make_node("Constant", (), (to,), value=helper.make_tensor("", TensorProto.UINT8, (), (_HALF,)))
+        return
+    wide, half, higher = (unused(f"{to}:{part}", taken) for part in ("wide", "half", "higher"))
+    taken.update((wide, half, higher))
+    yield helper.make_node("Cast", (name,), (wide,), to=TensorProto.INT32)
+    yield helper.make_node("Constant", (), (half,), value=helper.make_tensor("", TensorProto.INT32, (), (_HALF,)))
+    yield helper.make_node("Add", (wide, half), (higher,))
+    yield helper.make_node("Cast", (higher,), (to,), to=TensorProto.UINT8)

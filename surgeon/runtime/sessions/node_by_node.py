@@ -1,0 +1,288 @@
+"""A mini-model run node by node: by users' Python implementations where there are some, else by what knows the node."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto
+
+from surgeon.errors import GraphError
+from surgeon.file.tensors.decoding import decode
+from surgeon.ops.schemas.op_schema import schema
+from surgeon.ops.traversal import all_nodes, free_names, graphs_of, nodes_of
+from surgeon.runtime.function_inlining import inlined
+from surgeon.runtime.implementations.implementation import Implementation, available
+from surgeon.runtime.implementations.implementation_tasks import answered
+from surgeon.runtime.implementations.implementation_worker import Worker
+from surgeon.runtime.kernels.kernel_registry import FORMULAS
+from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.reference_evaluator import Evaluator, attributes_of
+
+# Operators of lists: a list cannot be the input of a session of one node.
+_LISTS = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
+
+
+def implemented(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[Implementation]:
+    """Return the implementations of the model's operators, each once, in the model's order.
+
+    They come from the Python files among `custom_ops`, else from what is registered.  Raises UsageError for a file that
+    cannot be run.
+    """
+    known = available(custom_ops)
+    keys = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(model))
+    return [known[key] for key in keys if key in known]
+
+
+class Implementations:
+    """Users' implementations for one model, in one process.  A context manager; leaving it ends the process.
+
+    Raises UsageError for an implementation that cannot be sent to that process.
+    """
+
+    def __init__(self, model: ModelProto, found: Sequence[Implementation], limit: float | None = None) -> None:
+        for one in found:
+            one.require()
+        self._found = {(one.domain, one.op): one for one in found}
+        self._dtypes = dict(_dtypes(model.graph))
+        self._worker = Worker([one for one in found if not one.is_trusted], limit)
+
+    @property
+    def names(self) -> str:
+        """The operators, as one phrase."""
+        return ", ".join(one.name for one in self._found.values())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.close()
+
+    def table(self) -> dict[tuple[str, str], Callable[[NodeProto, list[Any]], tuple[Any, ...]]]:
+        """Return what computes each operator, as an Evaluator takes it."""
+        return dict.fromkeys(self._found, self.compute)
+
+    def computes(self, node: NodeProto) -> bool:
+        """Whether a node's operator is among them."""
+        return (node.domain, node.op_type) in self._found
+
+    def compute(self, node: NodeProto, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a node's implementation.  Raises SessionError."""
+        one = self._found[node.domain, node.op_type]
+        settings = attributes_of(node)
+        results = answered(one, inputs, settings) if one.is_trusted else self._worker.call(one.name, inputs, settings)
+        wanted = max((place + 1 for place, name in enumerate(node.output) if name), default=0)
+        if len(results) < wanted:
+            raise SessionError(
+                f"The implementation of {one.name}{one.where} returned {len(results)} of the node's {wanted} "
+                "outputs: let it return them all, as a tuple."
+            )
+        for name, array in zip(node.output, results, strict=False):
+            declared = self._dtypes.get(name)
+            if declared is not None and array.dtype != declared:
+                raise SessionError(
+                    f"The implementation of {one.name}{one.where} returned {array.dtype.name} where the model "
+                    f"has {declared.name}: let it return that dtype."
+                )
+        return tuple(results)
+
+    def require_dtypes(self, outputs: Mapping[str, np.ndarray]) -> None:
+        """Raise SessionError for an output of another dtype than the model declares: so an implementation made it."""
+        for name, array in outputs.items():
+            declared = self._dtypes.get(name)
+            if declared is not None and array.dtype != declared:
+                raise SessionError(
+                    f"Output '{name}' came out as {array.dtype.name} where the model has {declared.name}: let the "
+                    f"implementation of {self.names} return the dtype that its operator has."
+                )
+
+
+def _dtypes(graph: GraphProto) -> Iterator[tuple[str, np.dtype[Any]]]:
+    """Yield the dtype of every tensor that a graph or its bodies declare, by name."""
+    for port in (*graph.value_info, *graph.output):
+        number = port.type.tensor_type.elem_type
+        if number:
+            yield port.name, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    for node in graph.node:
+        for body in graphs_of(node):
+            yield from _dtypes(body)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """Nodes that run together.  makes: what they hand on; last: what nobody reads after them."""
+
+    nodes: tuple[NodeProto, ...]
+    makes: tuple[str, ...]
+    last: tuple[str, ...]
+
+    @property
+    def needs(self) -> list[str]:
+        """What they take from outside."""
+        made = {name for node in self.nodes for name in node.output}
+        return list(dict.fromkeys(name for node in self.nodes for name in free_names(node) if name not in made))
+
+    def apart(self) -> list["_Step"]:
+        """Its nodes one by one."""
+        return [_Step((node,), tuple(name for name in node.output if name), ()) for node in self.nodes]
+
+
+class Stepwise:
+    """One model run node by node.  A context manager; leaving it ends the implementations' process.
+
+    in_stretches: nodes between those that have an implementation run together, as a runtime without these operators
+    would run them.  optimised: with ONNX Runtime's own optimisations.  `outputs` may be set to tensors that are outputs
+    of the graph, and those alone are handed out.
+
+    Raises SessionError; with `missing` where a node's operator is known to nobody.
+    """
+
+    independent = True
+
+    def __init__(
+        self,
+        model: ModelProto,
+        found: Sequence[Implementation],
+        custom_ops: Sequence[Path | str] = (),
+        limit: float | None = None,
+        *,
+        in_stretches: bool = False,
+        optimised: bool = False,
+    ) -> None:
+        try:
+            self._model = inlined(model)
+        except GraphError as error:
+            raise SessionError(str(error)) from error
+        graph = self._model.graph
+        if graph.sparse_initializer:
+            raise SessionError("Sparse initializers are for a whole runtime alone: write them dense.", missing=True)
+        self._own = Implementations(self._model, found, limit)
+        self.name = f"Python implementation of {self._own.names}" if found else "formulas of plugins in numpy"
+        self._custom_ops, self._optimised = custom_ops, optimised
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._values: dict[str, np.ndarray] = {}  # of constants, once a step asks for them
+        self.inputs: tuple[str, ...] = tuple(port.name for port in graph.input if port.name not in self._constants)
+        self.outputs: tuple[str, ...] = tuple(port.name for port in graph.output)
+        nodes = list(all_nodes(graph.node))
+        self._require_known(nodes)
+        self._steps = self._planned(in_stretches)
+        self._engines: dict[tuple[Any, ...], Session | Evaluator] = {}
+        self._divided: set[_Step] = set()  # those that do not run together
+        self._whole: Evaluator | None = None
+        if any(node.op_type.startswith(_LISTS) for node in nodes):
+            self._whole = Evaluator(self._model, self._own.table())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._own.__exit__()
+        self._engines.clear()
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Raises SessionError."""
+        if self._whole is not None:
+            found = self._whole.run(feeds)
+            apart = {name for name in self._whole.outputs if name not in self.outputs}
+            return {name: array for name, array in found.items() if name not in apart}
+        values = dict(feeds)
+        for step in self._steps:
+            values.update(self._computed(step, values))
+            for name in step.last:
+                if name not in self.outputs:
+                    values.pop(name, None)
+        outputs = {name: self._value(values, name) for name in self.outputs}
+        self._own.require_dtypes(outputs)
+        return outputs
+
+    def _planned(self, in_stretches: bool) -> list[_Step]:
+        """The nodes of the graph as steps, in its order."""
+        groups: list[list[NodeProto]] = []
+        was_plain = False
+        for node in self._model.graph.node:
+            is_plain = in_stretches and not self._holds_own(node)
+            if is_plain and was_plain:
+                groups[-1].append(node)
+            else:
+                groups.append([node])
+            was_plain = is_plain
+        steps: list[_Step] = []
+        read = {port.name for port in self._model.graph.output}
+        for nodes in reversed(groups):
+            made = [name for node in nodes for name in node.output if name]
+            makes = tuple(name for name in made if name in read) if len(nodes) > 1 else tuple(made)
+            needs = {name for node in nodes for name in free_names(node)}
+            last = tuple(name for name in needs.union(makes) if name not in read)
+            if makes:
+                steps.append(_Step(tuple(nodes), makes, last))
+                read |= needs
+        return steps[::-1]
+
+    def _holds_own(self, node: NodeProto) -> bool:
+        """Whether an implementation computes a node, or one in its bodies."""
+        return any(self._own.computes(inner) for inner in all_nodes([node]))
+
+    def _require_known(self, nodes: Sequence[NodeProto]) -> None:
+        opsets = {one.domain: one.version for one in self._model.opset_import}
+        for node in nodes:
+            key = (node.domain, node.op_type)
+            if not self._own.computes(node) and key not in FORMULAS and schema(*key, opsets.get(node.domain)) is None:
+                raise SessionError(f"Nothing here knows the operator {node.domain}::{node.op_type}.", lacks="op")
+
+    def _computed(self, step: _Step, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What a step hands on."""
+        node = step.nodes[0]
+        if self._own.computes(node):
+            inputs = [self._value(values, name) if name else None for name in node.input]
+            return dict(zip(node.output, self._own.compute(node, inputs), strict=False))
+        given = {name: self._value(values, name) for name in step.needs if name not in self._constants}
+        if step not in self._divided:
+            try:
+                return self._engine(step, given).run(given)
+            except SessionError as refused:
+                if len(step.nodes) == 1 or not refused.missing:
+                    raise
+            self._divided.add(step)
+        found: dict[str, np.ndarray] = {}  # one of many has no kernel: the rest keep theirs
+        for single in step.apart():
+            found.update(self._computed(single, {**values, **found}))
+        return {name: found[name] for name in step.makes}
+
+    def _engine(self, step: _Step, given: Mapping[str, np.ndarray]) -> Session | Evaluator:
+        """Return what runs a step on inputs of these dtypes: made once for each."""
+        key = (step.makes, len(step.nodes), *((name, array.dtype) for name, array in given.items()))
+        if key not in self._engines:
+            self._engines[key] = self._opened(step, self._alone(step, given))
+        return self._engines[key]
+
+    def _opened(self, step: _Step, model: ModelProto) -> Session | Evaluator:
+        if not any(self._holds_own(node) for node in step.nodes):
+            try:
+                return Session(model, self._custom_ops, optimised=self._optimised)
+            except SessionError as refused:
+                if not refused.missing or len(step.nodes) > 1:
+                    raise
+        return Evaluator(model, self._own.table())
+
+    def _alone(self, step: _Step, given: Mapping[str, np.ndarray]) -> ModelProto:
+        """Return a model of one step, on inputs of the given dtypes and any shape."""
+        inputs = [
+            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), None)
+            for name, array in given.items()
+        ]
+        outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in step.makes]
+        constants = [self._constants[name] for name in step.needs if name in self._constants]
+        graph = onnx.helper.make_graph(step.nodes, "step", inputs, outputs, constants)
+        imports = list(self._model.opset_import)
+        return onnx.helper.make_model(graph, opset_imports=imports, ir_version=self._model.ir_version)
+
+    def _value(self, values: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+        if name in values:
+            return values[name]
+        if name in self._constants:
+            if name not in self._values:
+                self._values[name] = decode(self._constants[name])
+            return self._values[name]
+        raise SessionError(f"Nothing makes the tensor '{name}': correct the graph.")

@@ -1,0 +1,360 @@
+"""ONNX Runtime sessions: for proofs unoptimised, single-threaded, quiet, and frugal with memory; for a clock, not so.
+
+The only module that imports onnxruntime, and only when a session is opened.
+"""
+
+import ctypes
+import math
+import pathlib
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, Self, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnx
+from google.protobuf.message import EncodeError
+
+from surgeon.errors import SurgeonError, UsageError
+from surgeon.file.io.path_encoding import in_utf8
+from surgeon.runtime.implementations.implementation import is_python, load
+from surgeon.runtime.sessions.int8_saturation import evened, has_mixed_products, probe
+
+_QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
+_LONGEST_LINE = 400
+# Types that numpy knows only through ml_dtypes: ORT takes and returns them as OrtValue alone.
+_BITS: dict[str, tuple[Any, int, Any]] = {
+    "tensor(bfloat16)": (ml_dtypes.bfloat16, onnx.TensorProto.BFLOAT16, np.uint16),
+    "tensor(float8e4m3fn)": (ml_dtypes.float8_e4m3fn, onnx.TensorProto.FLOAT8E4M3FN, np.uint8),
+    "tensor(float8e4m3fnuz)": (ml_dtypes.float8_e4m3fnuz, onnx.TensorProto.FLOAT8E4M3FNUZ, np.uint8),
+    "tensor(float8e5m2)": (ml_dtypes.float8_e5m2, onnx.TensorProto.FLOAT8E5M2, np.uint8),
+    "tensor(float8e5m2fnuz)": (ml_dtypes.float8_e5m2fnuz, onnx.TensorProto.FLOAT8E5M2FNUZ, np.uint8),
+}
+# Domains whose operators ORT itself defines: a name that it does not know there is a mistake, not a plugin.
+OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
+_UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
+_UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
+# The model is newer than this ORT; its message begins with a C++ signature.
+_TOO_NEW = re.compile(r".*?(?P<line>Unsupported model IR version|ONNX Runtime only \*guarantees\* support)")
+_AT_NODE = re.compile(r"while running \w+ node\. Name:'(?P<name>[^']*)'")
+_NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
+OUT_OF_MEMORY = "Running it takes more memory than there is."
+
+
+Lack: TypeAlias = Literal["", "op", "kernel", "version", "memory"]
+"""What ONNX Runtime lacks to load a model: an op of a foreign domain, a kernel, a newer version of itself, memory."""
+
+
+class SessionError(SurgeonError):
+    """What runs models does not load or run one: ONNX Runtime, for the most part.
+
+    `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as it can
+    tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has not the
+    memory.  `lacks` says which of these it is, "" for none of them.  `cut_off` says that it was given no more time or
+    memory.
+    """
+
+    def __init__(self, line: str, *, missing: bool = False, cut_off: bool = False, lacks: Lack = "") -> None:
+        super().__init__(line)
+        self.line = line
+        self.missing = missing or bool(lacks)
+        self.cut_off = cut_off
+        self.lacks: Lack = lacks
+
+    @property
+    def node(self) -> str:
+        """The name of the node that did not run; "" where nothing tells it."""
+        found = _AT_NODE.search(self.line)
+        return found["name"] if found is not None else ""
+
+
+def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
+    """Return the libraries of custom operators as absolute paths, all of which ONNX Runtime loads.
+
+    Files of Python implementations (`.py`) among them are run, and come back too.  Raises UsageError for a library
+    that does not exist, or that ONNX Runtime cannot load, and for a Python file that cannot be run.
+    """
+    found: list[str] = []
+    for library in libraries:
+        path = pathlib.Path(library)
+        if is_python(path):
+            load(path)
+            found.append(str(path.absolute()))
+            continue
+        if not path.is_file():
+            raise UsageError(f"There is no custom-op library '{library}': give the path of a shared library.")
+        found.append(str(path.absolute()))  # a bare name would be sought on the loader's path alone
+    shared = [name for name in found if not is_python(name)]
+    if shared:
+        import onnxruntime
+
+        refusals = _exceptions()
+        for name in shared:
+            try:
+                onnxruntime.SessionOptions().register_custom_ops_library(_in_utf8(name))
+            except refusals as error:
+                why = _refused(error).line.rstrip(".")
+                raise UsageError(
+                    f"The custom-op library '{name}' cannot be loaded ({why}): give one built for this machine."
+                ) from error
+    return found
+
+
+class Session:
+    """One model under ONNX Runtime's CPU provider.  A context manager; leaving it frees the model.
+
+    `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.  Of `custom_ops`
+    the shared libraries are loaded; Python implementations are not for ORT.  `exact`: products of uint8 by int8 in a
+    ModelProto come out as their operators mean them, also where this processor's kernels saturate.
+    `only_loads`: it is not to run, so no weight is laid out anew for kernels.  `folder`: where data files of a
+    ModelProto lie.
+    Raises SessionError when ORT does not load it.
+    """
+
+    name = "ONNX Runtime"
+    independent = True
+
+    def __init__(
+        self,
+        model: pathlib.Path | onnx.ModelProto,
+        custom_ops: Sequence[pathlib.Path | str] = (),
+        *,
+        optimised: bool = False,
+        exact: bool = True,
+        only_loads: bool = False,
+        folder: pathlib.Path | None = None,
+    ) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED  # the file's
+        level = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = level.ORT_ENABLE_EXTENDED if optimised else level.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False
+        options.enable_mem_pattern = False
+        if only_loads:
+            options.add_session_config_entry("session.disable_prepacking", "1")
+        if folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", _in_utf8(folder))
+        if exact and isinstance(model, onnx.ModelProto) and has_mixed_products(model) and saturates():
+            model = evened(model)
+        self._open(model, custom_ops, options, "CPUExecutionProvider")
+
+    def _open(
+        self,
+        model: pathlib.Path | onnx.ModelProto,
+        custom_ops: Sequence[pathlib.Path | str],
+        options: Any,
+        provider: str,
+    ) -> None:
+        """Load the model with these options; raises SessionError."""
+        import onnxruntime
+
+        options.log_severity_level = _QUIET
+        self._run_options = onnxruntime.RunOptions()
+        self._run_options.log_severity_level = _QUIET
+        self._refusals = _exceptions()
+        try:
+            for library in custom_ops:
+                if is_python(library):
+                    continue
+                # a bare name would be sought on the loader's path alone
+                options.register_custom_ops_library(_in_utf8(pathlib.Path(library).absolute()))
+            source = _in_utf8(model) if isinstance(model, pathlib.Path) else _serialized(model)
+            self._session: Any = onnxruntime.InferenceSession(source, options, providers=[provider])
+        except self._refusals as error:
+            raise _refused(error) from error
+        self.inputs: tuple[str, ...] = tuple(port.name for port in self._session.get_inputs())
+        self.outputs: tuple[str, ...] = tuple(port.name for port in self._session.get_outputs())
+        types = [port.type for port in (*self._session.get_inputs(), *self._session.get_outputs())]
+        self._by_value = any(kind in _BITS for kind in types)
+        self._bound = threading.local()  # the memory that was filled last, and what runs into it
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session, self._bound = None, threading.local()
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Sequences come back as `name[i]`, maps as `name[key]`.  Raises SessionError."""
+        try:
+            if self._by_value:
+                values = self._session.run_with_ort_values(
+                    list(self.outputs), {name: _ort_value(array) for name, array in feeds.items()}, self._run_options
+                )
+                results = [_from_ort_value(value) for value in values]
+            else:
+                results = self._session.run(list(self.outputs), dict(feeds), self._run_options)
+        except self._refusals as error:
+            raise _refused(error) from error
+        flat: dict[str, np.ndarray] = {}
+        for name, result in zip(self.outputs, results, strict=True):
+            flatten(name, result, flat)
+        return flat
+
+    def fill(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
+        """Run on one input and have one output lie where it is asked for, in an array of its shape and dtype.
+
+        Both arrays lie in one piece, and are of dtypes that numpy has.  Raises SessionError.
+        """
+        key = source, array.ctypes.data, array.shape, name, made.ctypes.data, made.shape
+        known, binding = getattr(self._bound, "last", (None, None))
+        if known != key:  # to bind anew takes longer than to run what is small
+            binding = self._session.io_binding()
+            binding.bind_input(source, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+            binding.bind_output(name, "cpu", 0, made.dtype, made.shape, made.ctypes.data)
+            self._bound.last = key, binding
+        try:
+            self._session.run_with_iobinding(binding, self._run_options)
+        except self._refusals as error:
+            raise _refused(error) from error
+
+
+class TimedSession(Session):
+    """One model as it runs in earnest: all of ORT's own optimisations, its arena, several threads, any provider.
+
+    threads: that one operator may use, 0 for as many as there are physical cores.  provider: by ORT's name.
+    The threads of a session rest between its runs, so that many sessions in one process do not slow each other.
+    Raises UsageError where the provider cannot work on this machine, in place of which ORT would take the CPU's.
+    """
+
+    def __init__(
+        self,
+        model: pathlib.Path | onnx.ModelProto,
+        custom_ops: Sequence[pathlib.Path | str] = (),
+        *,
+        threads: int = 0,
+        provider: str = "CPUExecutionProvider",
+    ) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        self._open(model, custom_ops, options, provider)
+        if provider not in self._session.get_providers():
+            short = provider.removesuffix("ExecutionProvider")
+            raise UsageError(
+                f"ONNX Runtime's {short} provider cannot work on this machine (libraries, a driver or the device "
+                "are missing): add them, or choose another execution provider."
+            )
+
+    def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        """Return what runs once on these inputs: nothing is converted on the way, and the outputs are dropped.
+
+        It raises SessionError where ORT refuses them.
+        """
+        session, outputs, options, refusals = self._session, list(self.outputs), self._run_options, self._refusals
+        given: Mapping[str, Any]
+        if any(array.dtype.kind in "OSU" for array in feeds.values()):  # of words ORT's values cannot be made
+            given, call = dict(feeds), session.run
+        else:
+            given, call = {name: _ort_value(array) for name, array in feeds.items()}, session.run_with_ort_values
+
+        def run() -> None:
+            try:
+                call(outputs, given, options)
+            except refusals as error:
+                raise _refused(error) from error
+
+        return run
+
+
+@cache
+def saturates() -> bool:
+    """Whether ORT's kernels lose what is beyond 16 bits in sums of uint8 by int8, as on x86 without VNNI."""
+    with Session(probe(), exact=False) as session:
+        (found,) = session.run({}).values()
+    return int(found.item()) != 2 * 255 * 127
+
+
+def providers() -> list[str]:
+    """The execution providers that the installed ONNX Runtime has, by its names for them."""
+    import onnxruntime
+
+    return list(onnxruntime.get_available_providers())
+
+
+def _in_utf8(path: pathlib.Path | str) -> str:
+    """A path as ONNX Runtime takes it; raises SessionError for one that it cannot take."""
+    try:
+        return in_utf8(path)
+    except UnicodeDecodeError as error:
+        raise SessionError(f"Its path {str(path)!r} is no UTF-8: give it another name.", missing=True) from error
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    """Return the model as bytes; raises SessionError above protobuf's 2 GiB."""
+    try:
+        return bytes(model.SerializeToString())
+    except (EncodeError, ValueError) as error:
+        raise SessionError(f"The model cannot be handed over in memory ({error}); give its path.") from error
+
+
+def _exceptions() -> tuple[type[Exception], ...]:
+    """Return the exception types by which ORT's Python API refuses a model or its inputs."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = {kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    return (*own, RuntimeError, ValueError, TypeError)
+
+
+def _refused(error: Exception) -> SessionError:
+    """Turn ORT's exception into the first line of its message, and judge whether an operator is merely missing."""
+    text = str(error).strip()
+    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
+    line = re.sub(r"Load model from .*? failed: ?", "", line)  # the path is the caller's to tell
+    if any(text_of in text for text_of in _NO_MEMORY):
+        return SessionError(OUT_OF_MEMORY, lacks="memory")
+    newer = _TOO_NEW.match(line)
+    if newer is not None:
+        line = line[newer.start("line") :]
+    named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
+    foreign = named is not None and named["domain"] not in OWN_DOMAINS
+    no_kernel = type(error).__name__ == "NotImplemented"
+    lacks: Lack = "version" if newer is not None else "op" if foreign else "kernel" if no_kernel else ""
+    return SessionError(line[:_LONGEST_LINE], lacks=lacks)
+
+
+def _ort_value(array: np.ndarray) -> Any:
+    """Wrap an array, also of a type that only ml_dtypes knows."""
+    from onnxruntime import OrtValue
+
+    for dtype, elem_type, bits in _BITS.values():
+        if array.dtype == dtype:
+            return OrtValue.ortvalue_from_numpy_with_onnx_type(
+                np.ascontiguousarray(array).reshape(array.shape).view(bits), elem_type
+            )
+    return OrtValue.ortvalue_from_numpy(array)
+
+
+def _from_ort_value(value: Any) -> Any:
+    """Unwrap a result; tensors of ml_dtypes' types are copied from ORT's memory, for ORT has no numpy type for them."""
+    if not value.is_tensor():
+        raise SessionError("An output is no tensor, beside tensors of a type that numpy lacks.")
+    if value.data_type() not in _BITS:
+        return value.numpy()
+    dtype = np.dtype(_BITS[value.data_type()][0])
+    shape = tuple(value.shape())
+    size = math.prod(shape)
+    data = ctypes.string_at(value.data_ptr(), size * dtype.itemsize) if size else b""
+    return np.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def flatten(name: str, result: Any, into: dict[str, np.ndarray]) -> None:
+    """Store a result under its name, a sequence or map element by element.  An absent optional is an empty array."""
+    if isinstance(result, list):
+        into[f"len({name})"] = np.asarray(len(result))
+        for position, element in enumerate(result):
+            flatten(f"{name}[{position}]", element, into)
+    elif isinstance(result, dict):
+        into[f"keys({name})"] = np.asarray([str(key) for key in result], dtype=object)
+        for key, element in result.items():
+            flatten(f"{name}[{key}]", element, into)
+    else:
+        into[name] = np.empty(0, dtype=np.float32) if result is None else np.asarray(result)

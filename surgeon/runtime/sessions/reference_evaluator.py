@@ -1,0 +1,309 @@
+"""onnx's ReferenceEvaluator made fit for proofs: quiet, one kind of error, and dtypes as the operators declare them.
+
+It is imported when the first Evaluator is made.
+
+Threads gain little on the small matrices of a proof, and beside other work they cost much: OpenBLAS's wait for each
+other busily, so that where all cores are taken a product took nine times the CPU seconds that it takes on one thread.
+"""
+
+import ctypes
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Self
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto
+
+from surgeon.errors import GraphError
+from surgeon.file.tensors.decoding import decode
+from surgeon.ops.schemas.op_schema import Schema, schema
+from surgeon.ops.traversal import graphs_of, label_of
+from surgeon.runtime.function_inlining import inlined
+from surgeon.runtime.kernels.arithmetic import USUAL
+from surgeon.runtime.kernels.data_movement import MOVING
+from surgeon.runtime.kernels.kernel_registry import FORMULAS
+from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError, flatten
+
+Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
+"""What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
+_LONGEST_LINE = 400
+# Sets, for in a tuple None would be found: to numpy, None is another name of float64.
+_NARROW = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16))
+_FLOATS = _NARROW | frozenset(np.dtype(kind) for kind in (np.float32, np.float64))
+# Their second input's dtype is what they compute, or what they hold are lists.
+_KEPT = ("Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear", "SplitToSequence")
+_KEPT_PREFIXES = ("Sequence", "Optional", "ConcatFromSequence")
+# Whatever the evaluator raises of a model or its inputs: it declares nothing.
+_REFUSALS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep the OpenBLAS of numpy's wheels to one thread inside a `with`; any other BLAS goes on as it does."""
+    found = _switches()
+    if found is None:
+        yield
+        return
+    told, tell = found
+    before = told()
+    tell(1)
+    try:
+        yield
+    finally:
+        tell(before)
+
+
+@cache
+def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
+    """Return what tells the number of threads and what sets it; None where numpy came with no OpenBLAS of its own."""
+    home = Path(np.__file__).parent
+    for folder in (home.parent / "numpy.libs", home / ".dylibs"):
+        for path in sorted(folder.glob("*openblas*")):
+            library = ctypes.CDLL(str(path))
+            for name in _NAMES:
+                if hasattr(library, name.format("get")):
+                    return getattr(library, name.format("get")), getattr(library, name.format("set"))
+    return None
+
+
+class Evaluator:
+    """One model under onnx's ReferenceEvaluator.  A context manager, as Session is.
+
+    `implementations` computes operators by domain and name, before any that onnx knows.  Local functions are inlined.
+    Raises SessionError when the evaluator does not take the model; `missing` says that it lacks an operator, or memory.
+
+    In float16 and bfloat16 each operator computes in float32 and rounds its outputs, as ONNX Runtime's kernels do:
+    numpy would round after every step inside the operator, and sums bfloat16 to 256 at most.
+    """
+
+    name = "onnx's ReferenceEvaluator"
+    independent = True
+
+    def __init__(
+        self, model: ModelProto, implementations: Mapping[tuple[str, str], Implementation] | None = None
+    ) -> None:
+        try:
+            model = inlined(model)
+        except GraphError as error:
+            raise SessionError(str(error)) from error
+        self.inputs: tuple[str, ...] = tuple(port.name for port in model.graph.input)
+        self.outputs: tuple[str, ...] = tuple(port.name for port in model.graph.output)
+        self._declared = {port.name: _declared(port) for port in model.graph.output}
+        engine = _engine()
+        try:
+            with _Quiet():
+                self._engine: Any = engine(model, new_ops=_own_ops(implementations or {}))
+        except SessionError:
+            raise
+        except _REFUSALS as error:
+            raise _refused(error, model) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._engine is not None:  # it and its nodes hold each other: weights would wait for the garbage collector
+            for held in (*self._engine.rt_nodes_, self._engine):
+                vars(held).clear()
+        self._engine = None
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Sequences come back as `name[i]`, with their length as `len(name)`.  Raises SessionError."""
+        absent = [name for name in self._engine.input_names if name not in feeds and name not in self._engine.rt_inits_]
+        if absent:
+            raise SessionError(f"Input '{absent[0]}' is not fed: give a value for it.")
+        try:
+            with _Quiet(), one_thread():
+                results = self._engine.run(None, dict(feeds))
+        except SessionError:
+            raise
+        except _REFUSALS as error:
+            raise _refused(error) from error
+        flat: dict[str, np.ndarray] = {}
+        for name, result in zip(self.outputs, results, strict=True):
+            flatten(name, result, flat)
+            if name in flat:
+                flat[name] = _narrowed(flat[name], self._declared[name])
+        return flat
+
+
+class _Quiet:
+    """No warnings of numpy's, neither of its arithmetic nor of its interface, inside a `with`."""
+
+    def __enter__(self) -> None:
+        self._arithmetic = np.errstate(all="ignore")
+        self._warnings = warnings.catch_warnings()
+        self._arithmetic.__enter__()
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *_: object) -> None:
+        self._warnings.__exit__(None, None, None)
+        self._arithmetic.__exit__(None, None, None)
+
+
+@cache
+def _engine() -> Any:
+    """Make the evaluator's class: with our formulas in the bodies of functions too, and each node under our eyes."""
+    from onnx.reference import ReferenceEvaluator
+
+    class Engine(ReferenceEvaluator):
+        def __init__(self, proto: Any, *args: Any, **kwargs: Any) -> None:
+            # onnx hands `new_ops` on to the bodies of If, Loop and Scan, but not to functions.
+            kwargs["new_ops"] = kwargs.get("new_ops") or _own_ops({})
+            super().__init__(proto, *args, **kwargs)
+
+        def _init(self) -> None:
+            super()._init()
+            for node in self.rt_nodes_:
+                rule = _typing(node.onnx_node, self.opsets)
+                if rule is not None:
+                    node.run = partial(_run_typed, node.run, rule)
+                node.run = partial(_run_named, node.run, node.onnx_node)
+
+    return Engine
+
+
+def _own_ops(implementations: Mapping[tuple[str, str], Implementation]) -> list[type]:
+    """Return the evaluator's operators for implementations, and for those formulas that they do not replace."""
+    made = [_op(*key, partial(_by_implementation, compute)) for key, compute in implementations.items()]
+    return made + [op for key, op in _formula_ops().items() if key not in implementations]
+
+
+@cache
+def _formula_ops() -> dict[tuple[str, str], type]:
+    return {key: _op(*key, partial(_by_formula, formula)) for key, formula in (USUAL | MOVING | FORMULAS).items()}
+
+
+def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..., tuple[Any, ...]]]) -> type:
+    """Return a class for the evaluator that computes one operator: `prepared` takes a node and its opset, once."""
+    from onnx.reference.op_run import OpRun
+
+    def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
+        if "prepared" not in vars(self):
+            self.prepared = prepared(self.onnx_node, self.run_params["opsets"].get(domain, 1))
+        results: tuple[Any, ...] = self.prepared(*inputs)
+        return results
+
+    # No schema: by the class's name alone onnx would take that of an operator in another domain.
+    return type(name, (OpRun,), {"op_domain": domain, "op_schema": None, "_run": run})
+
+
+def _by_implementation(compute: Implementation, node: NodeProto, opset: int) -> Callable[..., tuple[Any, ...]]:
+    return lambda *inputs: compute(node, list(inputs))
+
+
+def _by_formula(formula: Callable[..., Any], node: NodeProto, opset: int) -> Callable[..., tuple[Any, ...]]:
+    """Return a node's formula; what it returns beyond the node's outputs is left out by the evaluator."""
+    settings = attributes_of(node)
+    asked = getattr(formula, "__kwdefaults__", None) or {}  # numpy's own functions have none
+    told = {"opset": opset, "outputs": len(node.output)}
+    settings.update((name, value) for name, value in told.items() if name in asked)
+
+    def compute(*inputs: Any) -> tuple[Any, ...]:
+        result = formula(*inputs, **settings)
+        return result if isinstance(result, tuple) else (result,)
+
+    return compute
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """Return a node's attributes as Python values: strings as `str`, tensors as arrays.  No references to others'."""
+    values = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute if not one.ref_attr_name}
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, TensorProto):
+        return decode(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
+    """Return the schema by which a node's dtypes are kept; None where they follow no plain rule."""
+    if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(graphs_of(node), None) is not None:
+        return None
+    return schema(node.domain, node.op_type, opsets.get(node.domain))
+
+
+def _run_named(run: Callable[..., tuple[Any, ...]], node: NodeProto, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
+    """Run a node; what it raises tells which one it is, for that the evaluator fails says nothing of the model."""
+    try:
+        return run(*inputs, **settings)
+    except SessionError:
+        raise
+    except _REFUSALS as error:
+        refused = _refused(error)
+        if refused.line == OUT_OF_MEMORY:
+            raise refused from error
+        line = f"{Evaluator.name} cannot compute {node.op_type} {label_of(node)!r}: {refused.line}"
+        raise SessionError(line[:_LONGEST_LINE], missing=refused.missing) from error
+
+
+def _run_typed(run: Callable[..., tuple[Any, ...]], rule: Schema, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
+    """Run a node with narrow floats widened, and give each output the dtype of the inputs that share its type."""
+    bound: dict[str, np.dtype[Any]] = {}
+    given = []
+    for place, value in enumerate(inputs):
+        dtype = getattr(value, "dtype", None)
+        formal = rule.input_at(place)
+        if formal is not None and dtype in _FLOATS:
+            bound.setdefault(formal.type, dtype)
+        given.append(value.astype(np.float32) if dtype in _NARROW else value)
+    outputs = run(*given, **settings)
+    return tuple(_bound_to(bound, rule, place, value) for place, value in enumerate(outputs))
+
+
+def _bound_to(bound: Mapping[str, np.dtype[Any]], rule: Schema, place: int, value: Any) -> Any:
+    formal = rule.output_at(place)
+    dtype = None if formal is None else bound.get(formal.type)
+    if dtype is None or getattr(value, "dtype", None) not in _FLOATS or value.dtype == dtype:
+        return value
+    return np.asarray(value.astype(dtype))  # of an array without axes numpy often makes a scalar
+
+
+def _declared(port: onnx.ValueInfoProto) -> np.dtype[Any] | None:
+    """Return the dtype that an output is declared with; None for none, and for what is no tensor."""
+    number = port.type.tensor_type.elem_type if port.type.HasField("tensor_type") else 0
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
+
+
+def _narrowed(array: np.ndarray, declared: np.dtype[Any] | None) -> np.ndarray:
+    """Return an output in the dtype that is declared where a wider float crept in."""
+    if declared in _FLOATS and array.dtype in _FLOATS and array.dtype.itemsize > declared.itemsize:
+        return array.astype(declared)
+    return array
+
+
+def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
+    """Turn whatever the evaluator raises into one line, that of the cause where onnx wraps it."""
+    wrapped = str(error).startswith(("Issues with types", "Unable to instantiate"))
+    cause = error.__cause__ if wrapped and isinstance(error.__cause__, Exception) else error
+    if isinstance(cause, MemoryError):
+        return SessionError(OUT_OF_MEMORY, missing=True)
+    text = str(cause).strip()
+    line = text.splitlines()[0] if text else type(cause).__name__
+    unknown = isinstance(cause, NotImplementedError | ImportError) or type(cause).__name__ == "RuntimeContextError"
+    if unknown and model is not None:
+        line = f"onnx's ReferenceEvaluator has no such operator: {line}"
+    return SessionError(line[:_LONGEST_LINE], missing=unknown)

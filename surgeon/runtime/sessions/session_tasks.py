@@ -1,0 +1,103 @@
+"""What a child does for whole models: it holds one, runs it, and lets it go.
+
+Arrays of numbers are answered as such, words as text: of an answer nothing is unpickled.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.runtime.implementations.implementation import receive
+from surgeon.runtime.processes.pipe_protocol import is_numeric
+from surgeon.runtime.processes.worker_main import Note
+from surgeon.runtime.sessions.model_session import Whole, open_model
+from surgeon.runtime.sessions.ort_session import SessionError
+
+
+@dataclass(frozen=True, slots=True)
+class HeldModel:
+    """A model to hold, and with what it runs.
+
+    implementations: of the user's process, as `shipped` gives them.  only_loads, folder: as for `Session`.
+    """
+
+    model: Path | ModelProto
+    custom_ops: Sequence[Path | str]
+    optimised: bool
+    implementations: bytes
+    only_loads: bool = False
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Inputs by name, and which outputs are asked for."""
+
+    feeds: dict[str, np.ndarray]
+    outputs: tuple[str, ...]
+
+
+_held: list[Whole] = []
+
+
+def hold(opening: HeldModel, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Open a model, in place of the one held before."""
+
+    def opened() -> Whole:
+        receive(opening.implementations)
+        return open_model(
+            opening.model,
+            opening.custom_ops,
+            optimised=opening.optimised,
+            only_loads=opening.only_loads,
+            folder=opening.folder,
+        )
+
+    return hold_as(opened)
+
+
+def hold_as(opened: Callable[[], Whole]) -> tuple[dict[str, Any], list[Any]]:
+    """The same of a model as it is opened here; `run` and `let_go` serve it too.  opened: raises SessionError."""
+    _free()
+    try:
+        _held.append(opened())
+    except SessionError as refused:
+        return _refusal(refused), []
+    (whole,) = _held
+    return {"name": whole.name, "inputs": list(whole.inputs), "outputs": list(whole.outputs)}, []
+
+
+def run(asked: Run, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Run the model that is held, once."""
+    (whole,) = _held
+    whole.outputs = asked.outputs
+    try:
+        found = whole.run(asked.feeds)
+    except SessionError as refused:
+        return _refusal(refused), []
+    numbers = {name: array for name, array in found.items() if is_numeric(array.dtype)}
+    words = {
+        name: [list(array.shape), [str(item) for item in array.reshape(-1)]]
+        for name, array in found.items()
+        if name not in numbers
+    }
+    return {"order": list(found), "names": list(numbers), "words": words}, list(numbers.values())
+
+
+def let_go(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Free the memory of what is held."""
+    _free()
+    return {}, []
+
+
+def _free() -> None:
+    while _held:
+        _held.pop().__exit__(None, None, None)
+
+
+def _refusal(refused: SessionError) -> dict[str, Any]:
+    return {"refused": refused.line, "missing": refused.missing, "lacks": refused.lacks}

@@ -1,0 +1,270 @@
+"""A model before TensorRT: what its parser says of each node, and whether its builder makes an engine of it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.runtime.inputs.consistent_sizes import FittedSizes
+from surgeon.runtime.processes.worker import WHOLE, Answer, Child, Failure, Task, left, memory_limit, taken
+from surgeon.runtime.tensorrt.error_messages import FIXED_RANK, NEEDS_GPU, plain, said_of_sizes
+from surgeon.runtime.tensorrt.library import Library
+from surgeon.runtime.tensorrt.parser_tasks import Build, Made, Shapes, Source
+from surgeon.shapes.constraints.input_dims import (
+    FreeDim,
+    evaluate,
+    fallback_sets,
+    free_dims,
+    input_dims,
+    require_known,
+    size_sets,
+    wanted_inputs,
+)
+
+MODULE = "surgeon.runtime.tensorrt.parser_tasks"
+MOST_ROUNDS = 64
+"""So often a model is parsed anew without the nodes that were refused, so that what stands behind them is told too."""
+MOST_PROFILES = 40
+"""So many sets of sizes are tried where the builder says that those before do not suit the graph."""
+LARGE = (512, 576, 1600, 16000)
+"""Sizes of what is no batch, tried where smaller ones do not suit: nets of sound want a whole window of samples."""
+CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
+LARGE_BATCH = 64
+NOTHING: Mapping[int, Made] = {}
+Range = tuple[int, int, int]
+Behind = Callable[[int], tuple[int, Made] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What TensorRT does not take.
+
+    node: its number in `surgeon.ops.traversal.nodes_of`, None where it is about the network.  reason: a clause.  stage:
+    "parse", "build", "sizes" where other sizes suit the builder, "gpu" where a machine with one knows.  call: the node
+    by whose call of a function the parser came to it.
+    """
+
+    node: int | None
+    reason: str
+    stage: str
+    call: int | None = None
+
+
+@dataclass(slots=True)
+class Hearing:
+    """What TensorRT said of a model.
+
+    faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.  engine:
+    the bytes of what it built, 0 where nothing was built.  seconds: of processor time.  capability, sizes: of the GPU
+    and of the free dimensions for which it was built.  refused: why it was not built for the sizes tried before.
+    untold: nodes of which it says nothing on a machine without a GPU.  end: why it came to no word, "" where it did.
+    """
+
+    faults: list[Objection] = field(default_factory=list)
+    is_whole: bool = True
+    layers: int = 0
+    engine: int = 0
+    seconds: float = 0.0
+    capability: str = ""
+    sizes: dict[str, Range] = field(default_factory=dict)
+    refused: list[Objection] = field(default_factory=list)
+    untold: list[Objection] = field(default_factory=list)
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What TensorRT is asked with.
+
+    run_time: seconds of processor time that it may take for a model.  capability: of the GPU to build for, "SM86"; None
+    to parse only.  dims: sizes of free dimensions as (least, best, largest).  plugins: libraries to load.
+    """
+
+    library: Library
+    run_time: float
+    capability: str | None = None
+    dims: Mapping[str, Range] = field(default_factory=dict)
+    plugins: Sequence[str] = ()
+
+    def of(self, model: Model, aside: Mapping[int, Made] = NOTHING, behind: Behind = lambda _: None) -> Hearing:
+        """Ask.
+
+        Args:
+            model: as it is to be parsed.
+            aside: nodes that are left out from the start, by number, with what they make.
+            behind: what is left out in place of a node that is refused, that the parser sees what stands behind it: a
+                node of the main graph, by number, and what it makes; None where that is not known.
+
+        Returns:
+            What it said.  A library that ends its process, or takes too long or too much, is told as a fault.
+
+        Raises:
+            UsageError: the capability is none that TensorRT builds for, a size is of no dimension of the model, or a
+                library is none of plugins.
+        """
+        self._require_creators()
+        said, left_out = Hearing(), dict(aside)
+        for _ in range(MOST_ROUNDS):
+            told = self._run(said, "parse", self._source(model, left_out))
+            if told is None or not told["faults"]:
+                break
+            new = [_fault(one, "parse") for one in told["faults"]]
+            said.faults += [one for one in new if one.stage != "gpu"]
+            said.untold += [one for one in new if one.stage == "gpu"]
+            found = [None if one.node is None else behind(one.node if one.call is None else one.call) for one in new]
+            if None in found or said.seconds > self.run_time:
+                said.is_whole = False
+                break
+            left_out.update(one for one in found if one is not None)
+        if self.capability is not None and not said.faults and not left_out:
+            self._build(said, model)
+        return said
+
+    def _require_creators(self) -> None:
+        """Raise UsageError for a library that brings TensorRT no plugins: it would be as if it were not given."""
+        if not self.plugins or self.library.module is None:
+            return
+        child = Child()  # of its own: where a library is loaded already, it brings nothing more
+        try:
+            asked = self.library.module, list(self.plugins)
+            result = child.run(Task(f"{MODULE}:creators", asked, self.run_time, WHOLE))
+        finally:
+            child.end()
+        if isinstance(result, Answer):
+            told = dict(zip(self.plugins, result.value["reasons"], strict=True))
+        else:
+            at = (result.noted or {}).get("library", self.plugins[0])
+            told = {at: f"it ends the process that loads it{f' ({result.how})' if result.how else ''}"}
+        for path, reason in told.items():
+            if reason:
+                title = self.library.title
+                raise UsageError(f"{Path(path).name} is no library of plugins for {title}: {reason}; give another.")
+
+    def _build(self, said: Hearing, model: Model) -> None:
+        """Build with the sizes given, else with the first that the graph can take."""
+        said.capability = _capability(self.capability or "")
+        source, first = self._source(model, {}), list[Objection]()
+        for profile, sizes in islice(profiles_of(model, self.dims), MOST_PROFILES):
+            told = self._run(said, "build", Build(source, profile, said.capability))
+            if told is None:
+                return
+            faults = [_fault(one, "build") for one in told["faults"]]
+            if not faults:
+                said.sizes, said.engine = sizes, told["engine"]
+                said.refused = [Objection(one.node, one.reason, "sizes") for one in first[:1]]
+                return
+            if not first or (_wants_rank(faults) and not _wants_rank(first)):  # a cure is known for that
+                first, said.sizes = faults, sizes
+            if not any(said_of_sizes(one.reason) for one in faults):
+                break
+        said.faults += first
+
+    def _source(self, model: Model, aside: Mapping[int, Made]) -> Source:
+        module = self.library.module
+        assert module is not None, "a library that is installed"
+        source = model.path if model.path is not None else bytes(model.data)
+        return Source(module, source, self.plugins, aside)
+
+    def _run(self, said: Hearing, function: str, argument: Any) -> dict[str, Any] | None:
+        """The answer to one question; None where there is none, which is then a fault."""
+        child = taken()
+        result = child.run(Task(f"{MODULE}:{function}", argument, self.run_time, WHOLE))
+        left(child)
+        if isinstance(result, Answer):
+            said.seconds += result.seconds
+            said.layers = result.value["layers"]
+            return result.value
+        fault = self._ended(result, function)
+        said.faults.append(fault)
+        said.is_whole, said.end = False, fault.reason
+        return None
+
+    def _ended(self, failure: Failure, function: str) -> Objection:
+        noted = failure.noted or {}
+        at = noted.get("node", -1)
+        what = {"parse": "TensorRT's parser", "build": "TensorRT's builder"}.get(noted.get("stage", ""), "TensorRT")
+        if failure.why in ("time", "clock"):
+            told = f"{what} takes more than {self.run_time:g} s: give it more, as in --run-time"
+            return Objection(None, f"{told} {5 * self.run_time:g}", function)
+        if failure.why == "memory":
+            limit = f"{memory_limit(WHOLE) / 1e9:.1f} GB"
+            return Objection(None, f"{what} takes more than {limit} of memory", function)
+        how = f" ({failure.how})" if failure.how else ""
+        return Objection(at if at >= 0 else None, f"{what} ends its process{how}", function)
+
+
+def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[str, Shapes], dict[str, Range]]]:
+    """The shapes of each input with free sizes, least, best and largest, and the sizes of the free dimensions.
+
+    Those that are not given have one size; there are several such sets, those that suit most models first.
+
+    Raises:
+        UsageError: a size is of no dimension of the model, or out of order.
+    """
+    inputs = wanted_inputs(model.skeleton.graph)
+    free = free_dims(list(inputs.values()))
+    require_known(free, {name: sizes[1] for name, sizes in dims.items()})
+    for name, sizes in dims.items():
+        if list(sizes) != sorted(sizes) or sizes[0] < 0:
+            raise UsageError(f"The sizes of {name!r} are out of order: give the least, the best and the largest.")
+    ends = [{name: sizes[place] for name, sizes in dims.items()} for place in range(3)]
+    sets = zip(*(_sets(model, free, end) for end in ends), strict=False)
+    for points in sets:
+        profile: dict[str, Shapes] = {}
+        for name, value in inputs.items():
+            shape = input_dims(value)
+            if any(isinstance(size, str) for size in shape):
+                least, best, largest = ([_size(size, point) for size in shape] for point in points)
+                profile[name] = (least, best, largest)
+        yield profile, {name: (points[0][name], points[1][name], points[2][name]) for name in free}
+
+
+def _sets(model: Model, free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """Sets of sizes to try in turn: the usual ones, further ones, and large ones that fit one another."""
+    usual, *others = size_sets(free, chosen)
+    yield usual
+    yield from FittedSizes(model, chosen).of([usual, *others])
+    yield from others
+    batches = [key for key, dim in free.items() if dim.kind() == "batch"]
+    further = fallback_sets(free, chosen)
+    yield from (sizes for sizes in further if all(sizes[key] < LARGE_BATCH for key in batches))
+    large = [
+        {key: chosen.get(key, batch if dim.kind() == "batch" else size) for key, dim in free.items()}
+        for size in LARGE
+        for batch in (1, 2)
+    ]
+    for sizes in large:
+        yield from FittedSizes(model, chosen).of([sizes])
+        yield sizes
+    yield from (sizes for sizes in further if any(sizes[key] >= LARGE_BATCH for key in batches))
+
+
+def _size(size: int | str, sizes: Mapping[str, int]) -> int:
+    if isinstance(size, int):
+        return size
+    known = sizes.get(size)
+    return known if known is not None else evaluate(size, sizes) or 1
+
+
+def _capability(name: str) -> str:
+    """The name as TensorRT has it, of one written "86" or "SM86"."""
+    found = f"SM{name.upper().removeprefix('SM')}"
+    if found not in CAPABILITIES:
+        told = ", ".join(one.removeprefix("SM") for one in CAPABILITIES)
+        raise UsageError(f"TensorRT builds for no GPU of compute capability {name!r}; choose one of {told}.")
+    return found
+
+
+def _wants_rank(faults: Sequence[Objection]) -> bool:
+    """Whether the builder would go on if it knew which sizes are 1."""
+    return any(FIXED_RANK in one.reason for one in faults)
+
+
+def _fault(told: Mapping[str, Any], stage: str) -> Objection:
+    node, call = (number if number >= 0 else None for number in (told["node"], told.get("call", -1)))
+    if told.get("needs_gpu"):
+        return Objection(node, NEEDS_GPU, "gpu", call)
+    return Objection(node, plain(told["text"]), stage, call)

@@ -1,0 +1,197 @@
+"""What a child does to run models under TensorRT: engines for the GPU that is there, built for the sizes of inputs.
+
+Nothing but NVIDIA's driver is needed beside TensorRT.  This module is loaded in children alone.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.file.model import Model
+from surgeon.printed_commands import command
+from surgeon.runtime.processes.worker_main import Note
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.runtime.sessions.session_tasks import hold_as
+from surgeon.runtime.tensorrt.cuda_driver import GpuDriver, NoGpu
+from surgeon.runtime.tensorrt.error_messages import plain
+from surgeon.runtime.tensorrt.parser_tasks import Parsed, Shapes, Source
+
+DTYPES = {
+    "FLOAT": np.float32,
+    "HALF": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "FP8": ml_dtypes.float8_e4m3fn,
+    "INT8": np.int8,
+    "UINT8": np.uint8,
+    "INT32": np.int32,
+    "INT64": np.int64,
+    "BOOL": np.bool_,
+}
+"""What numpy calls a dtype of TensorRT."""
+
+
+class GpuEngine:
+    """A model under TensorRT.  A context manager.
+
+    short: products of float32 may be of fewer digits (TF32), as TensorRT has it by default.
+    Raises SessionError for a model that TensorRT refuses.
+    """
+
+    def __init__(self, source: Source, note: Note, *, short: bool) -> None:
+        self._stack, self._short = ExitStack(), short
+        self._built: tuple[dict[str, tuple[int, ...]], Any, Any] | None = None
+        try:
+            self._driver = GpuDriver()
+        except NoGpu as why:
+            raise SessionError(f"There is no GPU to run TensorRT on: {why}.", missing=True) from why
+        model = self._stack.enter_context(Model.open(source.model))
+        self._parsed = Parsed(source, model, note)
+        faults = self._parsed.told()["faults"]
+        if faults:
+            told, where = plain(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
+            raise SessionError(f"TensorRT refuses it ({told}); at which nodes: {where}")
+        self.name = "TensorRT"
+        self.inputs, self.outputs = tuple(self._parsed.inputs), tuple(self._parsed.outputs)
+
+    def __enter__(self) -> "GpuEngine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._built = None
+        self._stack.close()
+
+    def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        """Return what runs once on these inputs, which lie on the GPU from now on; the outputs are dropped."""
+        call, _ = self._bound(feeds)
+        return call
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Raises SessionError."""
+        call, outputs = self._bound(feeds)
+        call()
+        return {name: outputs[name].array() for name in self.outputs}
+
+    def _bound(self, feeds: Mapping[str, np.ndarray]) -> tuple[Callable[[], None], dict[str, "_Output"]]:
+        engine, context = self._engine({name: np.shape(feeds[name]) for name in self.inputs})
+        held: list[np.ndarray] = []
+        for name in self.inputs:
+            array = np.ascontiguousarray(feeds[name])
+            held.append(array)
+            context.set_input_shape(name, tuple(array.shape))
+            context.set_tensor_address(name, self._address(engine, name, array))
+        made = self._parsed.outputs  # each needs memory, whoever asks for it
+        outputs = {name: _output(self._parsed.library, self._driver, engine, name) for name in made}
+        for name, output in outputs.items():
+            self._stack.callback(output.let_go)
+            context.set_output_allocator(name, output)
+
+        def call() -> None:
+            if not context.execute_async_v3(self._driver.stream):
+                raise SessionError(f"TensorRT does not run it: {self._parsed.lines}")
+            try:
+                self._driver.wait()
+            except NoGpu as why:
+                raise SessionError(f"TensorRT does not run it: {why}.") from why
+            assert held  # TensorRT reads arrays of sizes as long as it runs
+
+        return call, outputs
+
+    def _address(self, engine: Any, name: str, array: np.ndarray) -> int:
+        """Where TensorRT finds an input: what sizes hang on stays on the host."""
+        if engine.get_tensor_location(name).name == "HOST":
+            return int(array.ctypes.data)
+        address = self._driver.taken(array.nbytes)
+        self._stack.callback(self._driver.freed, address)
+        self._driver.put(address, array)
+        return address
+
+    def _engine(self, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, Any]:
+        """An engine for these sizes, and what runs it."""
+        if self._built is not None and self._built[0] == shapes:
+            return self._built[1:]
+        free = {name for name, shape in self._parsed.inputs.items() if -1 in shape}
+        profile: dict[str, Shapes] = {name: (shapes[name],) * 3 for name in shapes if name in free}
+        made = self._parsed.engine(profile, "", short=self._short)
+        if made is None:
+            raise SessionError(f"TensorRT builds no engine of it: {plain(self._parsed.lines)}.")
+        engine = self._parsed.loaded(made)
+        if engine is None:
+            raise SessionError(f"TensorRT does not load its own engine: {plain(self._parsed.lines)}.")
+        self._built = shapes, engine, engine.create_execution_context()
+        return self._built[1:]
+
+
+class _Output:
+    """An output of an engine: memory of the GPU that grows as TensorRT asks, and a shape that it tells."""
+
+    def __init__(self, driver: GpuDriver, dtype: Any) -> None:
+        self._driver, self._dtype = driver, np.dtype(dtype)
+        self._address, self._size, self._shape = 0, 0, tuple[int, ...]()
+
+    def grown(self, size: int) -> int:
+        """The address of memory of at least this size."""
+        if size > self._size or not self._address:
+            self.let_go()
+            self._address, self._size = self._driver.taken(size), size
+        return self._address
+
+    def shaped(self, shape: Any) -> None:
+        """Note the shape."""
+        self._shape = tuple(shape)
+
+    def array(self) -> np.ndarray:
+        """What the GPU wrote."""
+        found = np.empty(self._shape, self._dtype)
+        self._driver.got(self._address, found)
+        return found
+
+    def let_go(self) -> None:
+        """Give the memory back."""
+        if self._address:
+            self._driver.freed(self._address)
+        self._address, self._size = 0, 0
+
+
+def _output(trt: Any, driver: GpuDriver, engine: Any, name: str) -> Any:
+    """The output of an engine as TensorRT wants it: of a class of the library's own."""
+    kind = engine.get_tensor_dtype(name).name
+    if kind not in DTYPES:
+        raise SessionError(f"The output {name!r} is {kind}, which numpy does not hold: cast it in the model.")
+
+    class GrowingOutput(trt.IOutputAllocator, _Output):
+        """Memory that TensorRT asks for."""
+
+        def __init__(self) -> None:
+            trt.IOutputAllocator.__init__(self)
+            _Output.__init__(self, driver, DTYPES[kind])
+
+        def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
+            """Memory of a size."""
+            return self.grown(size)
+
+        def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
+            """Memory of a size."""
+            return self.grown(size)
+
+        def notify_shape(self, tensor_name: str, shape: Any) -> None:
+            """Note the shape."""
+            self.shaped(shape)
+
+    return GrowingOutput()
+
+
+def gpu(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Why there is no GPU, as a clause; empty where there is one."""
+    try:
+        GpuDriver()
+    except NoGpu as why:
+        return {"why": str(why)}, []
+    return {"why": ""}, []
+
+
+def hold(opening: Source, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Open a model, in place of the one held before; what `sessions.session_tasks` does serves it from then on."""
+    return hold_as(lambda: GpuEngine(opening, note, short=False))

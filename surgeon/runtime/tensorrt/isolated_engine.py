@@ -1,0 +1,72 @@
+"""Models that run under TensorRT, in children."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+from surgeon.errors import UsageError
+from surgeon.printed_commands import command
+from surgeon.runtime.processes.worker import WHOLE, Failure, Task, left, taken
+from surgeon.runtime.run_limits import RUN_TIME, RUNTIMES, TENSORRT
+from surgeon.runtime.sessions.isolated_session import HeldAway, ended
+from surgeon.runtime.tensorrt.library import LIBRARIES, Library
+from surgeon.runtime.tensorrt.parser_tasks import Source
+from surgeon.versions import install_command
+
+MODULE = "surgeon.runtime.tensorrt.engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """With what models run under TensorRT.
+
+    run_time: seconds of processor time that one run may take, and to build an engine.
+    """
+
+    library: Library
+    run_time: float = RUN_TIME
+
+    def open(self, model: Path | ModelProto, *, optimised: bool = False) -> HeldAway:
+        """Return what runs a model, as `Away.open` does; an engine is always optimised."""
+        return HeldAway(self.source(model), self.run_time, f"{MODULE}:hold")
+
+    def source(self, model: Path | ModelProto) -> Source:
+        """What a child is to read."""
+        module = self.library.module
+        assert module is not None, "a library that is installed"
+        return Source(module, model if isinstance(model, Path) else model.SerializeToString())
+
+
+def require_engines(runtime: str, run_time: float) -> Engines | None:
+    """TensorRT where `runtime` asks for it, None where that is ONNX Runtime.
+
+    Raises UsageError for another, where TensorRT is not installed, and on a machine without a GPU.
+    """
+    if runtime not in RUNTIMES:
+        raise UsageError(f"There is no runtime {runtime!r} here; choose {' or '.join(RUNTIMES)}.")
+    if runtime != TENSORRT:
+        return None
+    library = next((one for one in LIBRARIES if one.module is not None), None)
+    if library is None:
+        raise UsageError(f"TensorRT is not installed: {install_command('tensorrt')}.")
+    why = _asked("gpu", None, run_time)["why"]
+    if why:
+        build = command("check", "IN", "--target", "tensorrt", "--build")
+        raise UsageError(
+            f"{library.title} runs on a GPU of NVIDIA's, and there is none here: {why}.  Run this where there is one; "
+            f"a build needs none: {build}"
+        )
+    return Engines(library, run_time)
+
+
+def _asked(function: str, argument: Any, run_time: float) -> dict[str, Any]:
+    child = taken()
+    try:
+        result = child.run(Task(f"{MODULE}:{function}", argument, run_time, WHOLE))
+    finally:
+        left(child)
+    if isinstance(result, Failure):
+        raise UsageError(f"NVIDIA's driver cannot be asked: {ended(result, run_time).line}")
+    return result.value

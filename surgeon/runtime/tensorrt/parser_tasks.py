@@ -1,0 +1,352 @@
+"""What a child does with TensorRT: it has a model parsed, and built.  The only module that imports TensorRT.
+
+A library that ends its process, as its parser does on some models, ends the child alone.
+"""
+
+import ctypes
+import importlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto
+
+from surgeon.file.external_data import locations
+from surgeon.file.model import Model
+from surgeon.ops.traversal import nodes_of
+from surgeon.runtime.processes.worker_main import Note
+from surgeon.runtime.tensorrt.error_messages import DECIDES, lacks_driver
+
+MARK = "surgeon-node-"
+"""Each node goes to TensorRT under this name and its number, as an error names it by its name alone."""
+_MARKED = re.compile(rf"{MARK}(\d+)(?!\d)")
+# Of numbers of four bits the parser wants two in a byte, which the values of a tensor are not.
+_PACKED = frozenset({TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1})
+
+# What a library of plugins exports.
+_CREATORS = ("getCreators", "getPluginCreators", "initLibNvInferPlugins")
+# What it says of a plugin of its own that it could not make.
+_OF_PLUGIN = re.compile(r"[Pp]lugin was not found in the plugin registry|Could not create the plugin")
+# What the parser logs before it takes up a node.
+_TAKING_UP = "Parsing node"
+_PARSING = ("Static check for parsing node", _TAKING_UP)
+
+UNTOLD = "TensorRT does not say why"
+
+Dims = Sequence[int | str | None]
+Made = Sequence[tuple[str, int, Dims]]
+"""The outputs of a node: name, `TensorProto.DataType`, dims."""
+Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""The least, the best and the largest shape of an input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What TensorRT is to read.
+
+    library: the module to import.  plugins: libraries of plugin creators to load.  aside: nodes of the main graph that
+    are left out, by number, each with its outputs, which become inputs of the model.
+    """
+
+    library: str
+    model: Path | bytes
+    plugins: Sequence[str] = ()
+    aside: Mapping[int, Made] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A node that TensorRT is to make a plugin of: the first of a model of that node alone.
+
+    fields: those that the plugin declares.
+    """
+
+    library: str
+    model: bytes
+    name: str
+    version: str
+    namespace: str
+    fields: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is to be built of it.
+
+    profile: for each input with free sizes the least, the best and the largest shape.  capability: that of the GPU it
+    is for ("SM86"); "" where the library builds for the one that is there.
+    """
+
+    source: Source
+    profile: Mapping[str, Shapes]
+    capability: str
+
+
+def parse(source: Source, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Parse a model: its faults, the number of layers, and the names of the inputs that TensorRT sees."""
+    with Model.open(source.model) as model:
+        parsed = Parsed(source, model, note)
+        return parsed.told(), []
+
+
+def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Parse and build a model: as `parse`, and the size of the engine in bytes, 0 where there is none, and why."""
+    with Model.open(asked.source.model) as model:
+        parsed = Parsed(asked.source, model, note)
+        told = parsed.told()
+        told["faults"] += [{"node": -1, "text": f"input '{name}' {DECIDES}"} for name in told["shape_inputs"]]
+        if not told["faults"]:
+            note({"stage": "build"})
+            told |= parsed.build(asked)
+        return told, []
+
+
+def creators(asked: tuple[str, Sequence[str]], note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Why libraries are none of plugins for TensorRT, as clauses; "" for one that brings creators."""
+    trt, _ = _loaded(asked[0])
+    registry, told = trt.get_plugin_registry(), []
+    for path in asked[1]:
+        note({"library": path})
+        known = len(registry.all_creators)
+        registry.load_library(path)  # which says nothing of a file that it cannot load
+        told.append("" if len(registry.all_creators) > known else _why_without_creators(path))
+    return {"reasons": told}, []
+
+
+def _why_without_creators(path: str) -> str:
+    """Why a library that was loaded brought none, as a clause; "" where TensorRT had them all before."""
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_LAZY if hasattr(os, "RTLD_LAZY") else ctypes.DEFAULT_MODE)
+    except OSError as error:
+        return f"it cannot be loaded ({str(error).removeprefix(f'{path}: ')})"
+    return "" if any(hasattr(library, name) for name in _CREATORS) else "it has no creators of plugins"
+
+
+def supports(asked: tuple[str, Sequence[str]], _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Whether the parser of a library has each op."""
+    trt, log = _loaded(asked[0])
+    parser = trt.OnnxParser(trt.Builder(log).create_network(_flags(trt)), log)
+    return {"ops": {name: bool(parser.supports_operator(name)) for name in asked[1]}}, []
+
+
+def create(asked: Creation, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """What TensorRT hands to the creator of a plugin for a node: each field as its kind and number of elements.
+
+    The creator is of our own and makes no plugin, so that none is needed: what it is handed is all that is asked.
+    """
+    trt, log = _loaded(asked.library)
+    handed: dict[str, tuple[str, int]] = {}
+    registry, kinds = trt.get_plugin_registry(), trt.PluginFieldType
+
+    class Creator(trt.IPluginCreatorV3One):  # type: ignore[name-defined]
+        """Notes what it is handed."""
+
+        def __init__(self) -> None:
+            trt.IPluginCreatorV3One.__init__(self)
+            self.name, self.plugin_version, self.plugin_namespace = asked.name, asked.version, asked.namespace
+            none = np.zeros(1, np.int32)
+            self.field_names = trt.PluginFieldCollection(
+                [trt.PluginField(name, none, kinds.INT32) for name in asked.fields]
+            )
+
+        def create_plugin(self, name: str, fields: Any, phase: Any) -> None:
+            """Make none."""
+            handed.update((field.name, (field.type.name, int(field.size))) for field in fields)
+            handed[""] = (name, 0)
+
+    creator = Creator()
+    is_new = registry.register_creator(creator, asked.namespace)
+    try:
+        network = trt.Builder(log).create_network(_flags(trt))
+        trt.OnnxParser(network, log).parse(asked.model)
+    finally:
+        if is_new:
+            registry.deregister_creator(creator)
+    return {"is_called": handed.pop("", None) is not None, "fields": handed}, []
+
+
+class Parsed:
+    """A model in the hands of TensorRT."""
+
+    def __init__(self, source: Source, model: Model, note: Note) -> None:
+        self._trt, self._log = _loaded(source.library)
+        for plugins in source.plugins:
+            self._trt.get_plugin_registry().load_library(plugins)
+        self._log.lines.clear()
+        self._log.note, self._log.node = note, -1
+        self._builder = self._trt.Builder(self._log)
+        self._network = self._builder.create_network(_flags(self._trt))
+        self._parser = self._trt.OnnxParser(self._network, self._log)
+        self._kept: list[np.ndarray] = []  # the parser wants them as long as it lives
+        note({"stage": "parse"})
+        proto = ModelProto()
+        proto.CopyFrom(model.skeleton)
+        _mark(proto)
+        _set_aside(proto, source.aside)
+        fed = dict(_fed(model, proto))
+        self._is_read = self._parser.load_model_proto(proto.SerializeToString())
+        if self._is_read:
+            for name, array in fed.items():
+                self._kept.append(array)
+                self._parser.load_initializer(name, array.ctypes.data, array.nbytes)
+            self._is_read = self._parser.parse_model_proto()
+
+    def told(self) -> dict[str, Any]:
+        """What the parser says."""
+        faults = [_fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
+        for fault in faults[:1]:
+            fault["node"] = fault["node"] if fault["node"] >= 0 else self._log.node  # some errors name none
+        if lacks_driver(self._log.lines):
+            for fault in faults:
+                fault["needs_gpu"] = _OF_PLUGIN.search(fault["text"]) is not None
+        if not self._is_read and not faults:
+            faults = [_located("\n".join(self._log.lines) or UNTOLD)]
+        inputs = [self._network.get_input(place) for place in range(self._network.num_inputs)]
+        return {
+            "faults": faults,
+            "layers": self._network.num_layers,
+            "shape_inputs": [one.name for one in inputs if one.is_shape_tensor],
+        }
+
+    def build(self, asked: Build) -> dict[str, Any]:
+        """Build an engine, and let go of it."""
+        engine = self.engine(asked.profile, asked.capability)
+        if engine is not None:
+            return {"engine": engine.nbytes}
+        return {"engine": 0, "faults": [_located(text) for text in self._log.lines or [UNTOLD]]}
+
+    def engine(self, profile: Mapping[str, Shapes], capability: str, *, short: bool = True) -> Any:
+        """An engine as bytes; None where there is none, and then `lines` say why.
+
+        short: products of float32 may be of fewer digits (TF32), as TensorRT has it by default.
+        """
+        config = self._builder.create_builder_config()
+        if not short:
+            config.clear_flag(self._trt.BuilderFlag.TF32)
+        if capability:
+            config.num_compute_capabilities = 1
+            config.set_compute_capability(getattr(self._trt.ComputeCapability, capability), 0)
+        if profile:
+            made = self._builder.create_optimization_profile()
+            for name, shapes in profile.items():
+                made.set_shape(name, *map(tuple, shapes))
+            config.add_optimization_profile(made)
+        self._log.lines.clear()
+        return self._builder.build_serialized_network(self._network, config)
+
+    def loaded(self, engine: Any) -> Any:
+        """An engine that can be run; None where there is none, as without a GPU."""
+        self._log.lines.clear()
+        self._runtime = self._trt.Runtime(self._log)
+        return self._runtime.deserialize_cuda_engine(engine)
+
+    @property
+    def library(self) -> Any:
+        """The module of TensorRT."""
+        return self._trt
+
+    @property
+    def lines(self) -> str:
+        """What TensorRT told last of what went wrong."""
+        return "; ".join(self._log.lines) or UNTOLD
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """The inputs of the network, with -1 for sizes that are free."""
+        found = [self._network.get_input(place) for place in range(self._network.num_inputs)]
+        return {one.name: tuple(one.shape) for one in found}
+
+    @property
+    def outputs(self) -> list[str]:
+        """The outputs of the network."""
+        return [self._network.get_output(place).name for place in range(self._network.num_outputs)]
+
+
+@cache
+def _loaded(library: str) -> tuple[Any, Any]:
+    """The library, and what it tells its errors to: it keeps to the first that it is given."""
+    trt = importlib.import_module(library)
+
+    class Log(trt.ILogger):  # type: ignore[name-defined]
+        """Keeps errors, and notes the node that is parsed: should it end the process, that is the one."""
+
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+            self.lines: list[str] = []
+            self.note: Note | None = None
+            self.node = -1  # that the parser is at, by its number
+
+        def log(self, severity: Any, message: str) -> None:
+            """Keep what is an error."""
+            if severity.name in ("ERROR", "INTERNAL_ERROR"):
+                self.lines.append(message)
+            elif self.note is not None and message.startswith(_PARSING):
+                self.note({"stage": "parse", **_located(message)})
+                self.node = _located(message)["node"] if message.startswith(_TAKING_UP) else self.node
+
+    log = Log()
+    trt.init_libnvinfer_plugins(log, "")  # those that the library brings itself
+    return trt, log
+
+
+def _flags(trt: Any) -> int:
+    """Networks are strongly typed: since TensorRT 11 there are no others."""
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return 0 if flag is None else 1 << int(flag)
+
+
+def _mark(proto: ModelProto) -> None:
+    for number, node in enumerate(nodes_of(proto)):
+        node.name = f"{MARK}{number}"
+
+
+def _set_aside(proto: ModelProto, aside: Mapping[int, Made]) -> None:
+    """Take nodes out of the main graph, and make inputs of what they made, as far as it is read."""
+    if not aside:
+        return
+    graph, names = proto.graph, {f"{MARK}{number}" for number in aside}
+    kept = [node for node in graph.node if node.name not in names]
+    del graph.node[:]
+    graph.node.extend(kept)
+    gone = {name for outputs in aside.values() for name, _, _ in outputs}
+    outputs = [value for value in graph.output if value.name not in gone]
+    del graph.output[:]
+    graph.output.extend(outputs)
+    read = {name for node in nodes_of(proto) for name in node.input}
+    for outputs_of in aside.values():
+        graph.input.extend(onnx.helper.make_tensor_value_info(*one) for one in outputs_of if one[0] in read)
+
+
+def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
+    """The weights of the main graph whose data lie elsewhere, by name; those of other places are put in."""
+    weights = [one for one in proto.graph.initializer if one.data_location == TensorProto.EXTERNAL]
+    apart = {id(one): one for one in weights if one.data_type not in _PACKED}
+    for tensor in apart.values():
+        value = np.asarray(model.value(tensor))
+        yield tensor.name, np.ascontiguousarray(value).reshape(value.shape)
+    rest = [one for one in locations.tensors_of(proto) if one.data_location == TensorProto.EXTERNAL]
+    for tensor in rest:
+        if id(tensor) not in apart:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(model.value(tensor), tensor.name))
+
+
+def _fault(error: Any) -> dict[str, Any]:
+    """An error of the parser: its text, the node, and the node of the main graph by whose call the parser came to it.
+
+    -1 where there is none.
+    """
+    told, named = _located(error.desc()), _MARKED.search(error.node_name())
+    calls = [int(found) for text in error.local_function_stack() for found in _MARKED.findall(text)]
+    return {"text": told["text"], "node": int(named[1]) if named else told["node"], "call": calls[0] if calls else -1}
+
+
+def _located(text: str) -> dict[str, Any]:
+    """A message, and the number of the first node that it names, -1 where it names none."""
+    found = _MARKED.search(text)
+    return {"text": text, "node": int(found[1]) if found else -1}

@@ -1,0 +1,3 @@
+"""Latency of models, measured in interleaved rounds."""
+
+__all__ = ["bench", "latency"]

@@ -1,0 +1,126 @@
+"""Inputs that all models of a bench run on: the user's, or made to fit the first model's graph."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.runtime.inputs.consistent_sizes import all_sets
+from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown
+from surgeon.runtime.inputs.user_inputs import read_inputs
+from surgeon.runtime.run_limits import Inputs
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.shapes.constraints.input_dims import free_dims, input_dims, require_known, require_sizes, wanted_inputs
+
+Feeds = dict[str, np.ndarray]
+Prepared = tuple[list[Callable[[], None]], dict[str, int]]
+
+
+class Timed(Protocol):
+    """A model that is loaded to be timed."""
+
+    def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        """Return what runs once on these inputs; it raises SessionError where they are refused."""
+        ...
+
+
+def prepared(
+    sessions: Sequence[tuple[str, Timed]],
+    models: Sequence[Model],
+    inputs: Sequence[Inputs],
+    dims: Mapping[str, int],
+    seed: int,
+    *,
+    at: Callable[[str], None],
+) -> Prepared:
+    """Return what runs each of the sessions once, on inputs that all of them take, and the sizes of free dimensions.
+
+    `sessions` have names and stand in the order of `models`; the inputs are those of the first.  Inputs
+    that are made have the usual sizes, those that another model fixes, and those of `dims`; where a model refuses
+    them, others are tried.  `at` is told the name of each model before it runs.
+    Raises UsageError for inputs that do not fit, names that differ, and models that refuse all that is made.
+    """
+    refusal = ""
+    for feeds, sizes in _candidates(models, inputs, dims, seed):
+        runs = []
+        for name, session in sessions:
+            at(name)
+            run = session.prepared(feeds)
+            try:
+                run()
+            except SessionError as refused:
+                refusal = refusal or f"{name} does not run on these inputs ({refused.line.rstrip('.')})"
+                break
+            runs.append(run)
+        else:
+            return runs, sizes
+    made = "give others" if inputs else "give sizes with dims or your own with inputs"
+    raise UsageError(f"{refusal}: {made}.")
+
+
+def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -> None:
+    """Raise UsageError where a model has other inputs than the first, or of another dtype."""
+    first = wanted_inputs(skeletons[0].graph)
+    for name, skeleton in zip(names, skeletons, strict=True):
+        theirs = wanted_inputs(skeleton.graph)
+        odd = sorted(first.keys() ^ theirs.keys())
+        if odd:
+            told = ", ".join(f"'{item}'" for item in odd)
+            raise UsageError(f"{names[0]} and {name} do not have the same inputs ({told}): bench models that do.")
+        for item, value in first.items():
+            kinds = [_kind(value), _kind(theirs[item])]
+            if all(kinds) and kinds[0] != kinds[1]:
+                told = f"{names[0]} takes {kinds[0]} as '{item}', and {name} {kinds[1]}"
+                raise UsageError(f"{told}: bench models that take the same.")
+
+
+def _kind(value: ValueInfoProto) -> str:
+    """The type of an input, whatever its shape; "" where it is not known."""
+    which = value.type.WhichOneof("value") or ""
+    if which != "tensor_type":
+        return which.removesuffix("_type")
+    dtype = value.type.tensor_type.elem_type
+    return dtype_name(dtype) if dtype else ""
+
+
+def _candidates(
+    models: Sequence[Model], inputs: Sequence[Inputs], dims: Mapping[str, int], seed: int
+) -> Iterator[tuple[Feeds, dict[str, int]]]:
+    skeletons = [model.skeleton for model in models]
+    if inputs:
+        if dims:
+            raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one.")
+        sets = read_inputs(skeletons[0], inputs)
+        if len(sets) != 1:
+            raise UsageError(f"{len(sets)} sets of inputs are given, and a bench takes one: name a single .npz file.")
+        yield sets[0].arrays, {}
+        return
+    require_sizes(dims)
+    try:
+        plan = InputPlan(skeletons[0])
+        require_known(plan.free, dims)
+        chosen = {**_fixed(skeletons), **dims}
+        for sizes in all_sets(models[0], plan, chosen):
+            yield plan.make(seed, sizes), {key: sizes[key] for key in plan.free}
+    except InputsUnknown as unknown:
+        kinds = {value.type.WhichOneof("value") for value in wanted_inputs(skeletons[0].graph).values()}
+        advice = "give your own" if kinds <= {"tensor_type"} else "bench models whose inputs are tensors"
+        raise UsageError(f"Inputs cannot be made ({unknown.reason}): {advice}.") from None
+
+
+def _fixed(skeletons: Sequence[ModelProto]) -> dict[str, int]:
+    """The sizes that a model fixes of dimensions that are free in the first."""
+    first = wanted_inputs(skeletons[0].graph)
+    free = free_dims(list(first.values()))
+    found: dict[str, int] = {}
+    for skeleton in skeletons[1:]:
+        theirs = wanted_inputs(skeleton.graph)
+        for name, value in first.items():
+            for ours, other in zip(input_dims(value), input_dims(theirs[name]), strict=False):
+                if isinstance(ours, str) and isinstance(other, int) and ours in free:
+                    found.setdefault(ours, other)
+    return found

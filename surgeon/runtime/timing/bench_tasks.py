@@ -1,0 +1,131 @@
+"""One part of a bench, as a child does it: all models loaded anew, run once each, and then timed in rounds."""
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.runtime.processes.worker_main import Note, renew
+from surgeon.runtime.run_limits import Inputs
+from surgeon.runtime.sessions.ort_session import SessionError, TimedSession
+from surgeon.runtime.tensorrt.isolated_engine import Engines
+from surgeon.runtime.timing.bench_inputs import Timed, prepared
+from surgeon.runtime.timing.latency import precise
+from surgeon.runtime.timing.rounds import Run, interleaved
+
+if TYPE_CHECKING:
+    from surgeon.runtime.tensorrt.engine import GpuEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What is to be run: the models by name, with what they are loaded, and on what they run; see `bench`.
+
+    order: the seed of the order in which they are loaded.  run_time: seconds of processor time to load one, or run it.
+    engines: what makes engines of them, where they are not to run under ONNX Runtime.
+    """
+
+    names: Sequence[str]
+    sources: Sequence[Path | ModelProto]
+    libraries: Sequence[str]
+    threads: int
+    provider: str
+    inputs: Sequence[Inputs]
+    dims: Mapping[str, int]
+    seed: int
+    order: int
+    run_time: float
+    engines: Engines | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long, and by which clock; see `bench`."""
+
+    rounds: int
+    seconds: float
+    precision: float
+    cpu_time: bool
+    order: int
+
+
+_stack = ExitStack()
+_runs: list[Run] = []
+
+
+def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Load all models and run each once.  Answers the sizes of free dimensions, and the processor time of the runs.
+
+    Raises UsageError for a model that ONNX Runtime does not load or run, and for inputs that do not fit.
+    """
+    let_go(None, note)
+
+    def at(name: str) -> None:
+        note({"model": name})
+        renew(asked.run_time)
+
+    with ExitStack() as opened, ExitStack() as loaded:
+        models = [opened.enter_context(Model.open(source)) for source in asked.sources]
+        sessions = _load(asked, loaded, at, note)
+        start = time.process_time()
+        runs, sizes = prepared(sessions, models, asked.inputs, asked.dims, asked.seed, at=at)
+        seconds = time.process_time() - start
+        _stack.push(loaded.pop_all())  # of a model that is refused, nothing stays loaded
+    note({})
+    _runs.extend(runs)
+    return {"sizes": sizes, "seconds": seconds}, []
+
+
+def _load(asked: Loading, stack: ExitStack, at: Callable[[str], None], note: Note) -> list[tuple[str, Timed]]:
+    """The models by name in their order, loaded in a random one.  at: is told the name of each before it is loaded."""
+    sessions: dict[int, Timed] = {}
+    for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
+        at(asked.names[place])
+        try:
+            session = _opened(asked, asked.sources[place], note)
+        except SessionError as refused:
+            line, what = refused.line.rstrip("."), "TensorRT" if asked.engines else "ONNX Runtime"
+            raise UsageError(
+                f"{what} does not load {asked.names[place]} ({line}): bench models that run."
+            ) from refused
+        stack.enter_context(session)
+        sessions[place] = session
+    return [(name, sessions[place]) for place, name in enumerate(asked.names)]
+
+
+def _opened(asked: Loading, source: Path | ModelProto, note: Note) -> "TimedSession | GpuEngine":
+    """A model on what is to run it.  Raises SessionError."""
+    if asked.engines is None:
+        return TimedSession(source, asked.libraries, threads=asked.threads, provider=asked.provider)
+    from surgeon.runtime.tensorrt.engine import GpuEngine  # not at the top: few benches have a GPU
+
+    return GpuEngine(asked.engines.source(source), note, short=True)
+
+
+def measure(asked: Timing, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Time the models that are loaded.  Answers the seconds by model and round."""
+    times = interleaved(
+        _runs,
+        clock=time.thread_time if asked.cpu_time else time.perf_counter,
+        wall=time.perf_counter,
+        rounds=asked.rounds,
+        seconds=asked.seconds,
+        enough=lambda so_far: precise(so_far, asked.precision),
+        seed=asked.order,
+    )
+    return {}, [np.asarray(times, np.float64)]
+
+
+def let_go(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Free the memory of the models; what runs them holds it too."""
+    _runs.clear()
+    _stack.close()
+    return {}, []

@@ -1,0 +1,190 @@
+"""What a bench tells: the latency of each model, and the paired ratio of any two."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from math import inf
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surgeon.result_base import Displayed, as_json
+
+SMALLEST = 0.01  # less is not worth a word, and what one load or another of the same file differs by
+FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
+CONFIDENCE = 0.95
+_TAIL = 40  # one in so many samples lies beyond one end of the interval: (1 - CONFIDENCE) / 2
+
+
+class Interval(NamedTuple):
+    """A median, and the ends of the interval that holds the true one in 95 of 100 cases."""
+
+    median: float
+    low: float
+    high: float
+
+
+def interval_of(numbers: Sequence[float]) -> Interval:
+    """Return the median and its confidence interval; 0 to infinity for fewer than six numbers, which tell too little.
+
+    The interval goes from the k-th smallest to the k-th largest number, k the largest for which at most 2.5 % of
+    series of independent draws have fewer than k on one side of the true median: binomial(n, 1/2), exactly (see
+    Conover, Practical Nonparametric Statistics, 3.2).
+    """
+    ordered = sorted(numbers)
+    k = _rank(len(ordered))
+    low, high = (ordered[k - 1], ordered[-k]) if k else (0.0, inf)
+    return Interval(median(ordered), low, high)
+
+
+@lru_cache(maxsize=16)
+def _rank(count: int) -> int:
+    """The largest k for which P(binomial(count, 1/2) < k) is at most one in _TAIL."""
+    below, ways, k = 0, 1, 0
+    while (below + ways) * _TAIL <= 1 << count:
+        below += ways
+        k += 1
+        ways = ways * (count - k + 1) // k
+    return k
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One model: its name and the milliseconds of one run, by load of the model and by round."""
+
+    name: str
+    loads: tuple[tuple[float, ...], ...]
+
+    @property
+    def milliseconds(self) -> tuple[float, ...]:
+        """Those of all rounds."""
+        return tuple(chain.from_iterable(self.loads))
+
+    def percentile(self, share: float) -> float:
+        """The milliseconds that `share` per cent of the rounds stay within; 50 is the median."""
+        return float(np.percentile(self.milliseconds, share))
+
+    @property
+    def median(self) -> float:
+        """The median in milliseconds."""
+        return self.percentile(50)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        shares = {f"p{share}": self.percentile(share) for share in (5, 25, 75, 95)}
+        return {"model": self.name, "median_ms": self.median, **shares, "ms": [list(load) for load in self.loads]}
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRatio:
+    """The latency of a model by that of another: the median over the rounds, and the ends of its 95 % interval.
+
+    The interval is that of the sign test, which takes the rounds as independent, made wide enough for the median of
+    each single load.
+    """
+
+    model: str
+    reference: str
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        """ "faster", "slower", or "no difference within noise".
+
+        There is a difference where the interval leaves 1 out and the median is at least one per cent from 1.
+        """
+        if self.high < 1 and self.ratio <= 1 - SMALLEST:
+            return FASTER
+        if self.low > 1 and self.ratio >= 1 + SMALLEST:
+            return SLOWER
+        return EQUAL
+
+    @property
+    def precision(self) -> float:
+        """Half the width of the interval, by the ratio."""
+        return (self.high - self.low) / 2 / self.ratio if self.ratio else float("inf")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON; an end that is not known is None."""
+        high = self.high if self.high < float("inf") else None
+        return {**as_json(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
+
+
+@dataclass(frozen=True, slots=True)
+class Bench(Displayed):
+    """Models that were run in turn.
+
+    models      in the order given; the first is what the others are held against
+    sizes       of the free dimensions of the inputs, empty where the user gave these or none is free
+    threads     that one operator may use; 0 for as many as there are physical cores
+    ep          the execution provider; empty where ONNX Runtime did not run them
+    seconds     of all of it, loading included
+    cpu_time    whether the processor time of one thread was measured
+    runtime     what ran them
+    """
+
+    models: tuple[Latency, ...]
+    sizes: Mapping[str, int]
+    threads: int
+    ep: str
+    seconds: float
+    cpu_time: bool = False
+    runtime: str = "ONNX Runtime"
+
+    @property
+    def rounds(self) -> int:
+        """In how many rounds every model was measured."""
+        return len(self.models[0].milliseconds)
+
+    @property
+    def ratios(self) -> tuple[LatencyRatio, ...]:
+        """Each of the other models against the first."""
+        return tuple(self.ratio(place) for place in range(1, len(self.models)))
+
+    def ratio(self, model: int = 1, reference: int = 0) -> LatencyRatio:
+        """The paired ratio of two models, by their places."""
+        return ratio_of(self.models[model], self.models[reference])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            **as_json(self, "models ratios"),
+            "interval": {"confidence": CONFIDENCE, "method": "sign test, and the medians of the loads"},
+            "rounds": self.rounds,
+            "loads": len(self.models[0].loads),
+            "threads": self.threads or None,
+            "ep": self.ep or None,
+            "runtime": self.runtime,
+            "cpu_time": self.cpu_time,
+            "sizes": dict(self.sizes),
+            "seconds": self.seconds,
+        }
+
+
+def ratio_of(model: Latency, reference: Latency) -> LatencyRatio:
+    """Return the paired ratio of two models that ran in the same rounds."""
+    loads = [
+        [one / other for one, other in zip(ours, theirs, strict=True)]
+        for ours, theirs in zip(model.loads, reference.loads, strict=True)
+    ]
+    found = interval_of(list(chain.from_iterable(loads)))
+    medians = [median(load) for load in loads]
+    return LatencyRatio(model.name, reference.name, found.median, min(found.low, *medians), max(found.high, *medians))
+
+
+def latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) -> tuple[Latency, ...]:
+    """The milliseconds of each model from the seconds by part, model and round."""
+    return tuple(
+        Latency(name, tuple(tuple(seconds * 1e3 for seconds in times[place]) for times in parts))
+        for place, name in enumerate(names)
+    )
+
+
+def precise(times: Sequence[Sequence[float]], precision: float) -> bool:
+    """Whether every model's ratio to the first is known to within `precision`, by the seconds by model and round."""
+    first, *others = latencies([""] * len(times), [times])
+    return all(ratio_of(other, first).precision <= precision for other in others)

@@ -1,0 +1,44 @@
+"""Which sizes the integers of a dtype hold: what they do not goes round, and is another number."""
+
+from math import isqrt
+
+from onnx import TensorProto
+
+from surgeon.shapes.algebra.ratios import Number, Ratio
+from surgeon.shapes.algebra.size_expressions import Expr, Size, at_least
+from surgeon.shapes.tensor_types import INTEGERS, Values, objects
+
+BITS: dict[int, int] = {
+    TensorProto.INT8: 8,
+    TensorProto.UINT8: 8,
+    TensorProto.INT16: 16,
+    TensorProto.UINT16: 16,
+    TensorProto.INT32: 32,
+    TensorProto.UINT32: 32,
+    TensorProto.INT64: 64,
+    TensorProto.UINT64: 64,
+}
+UNSIGNED = frozenset({TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64})
+WIDE = 32  # bits that hold any usual size
+
+
+def fits(size: Size, dtype: int | None) -> bool:
+    """Whether integers of a dtype hold a size, whatever is free in it, as long as that is a usual size."""
+    bits = 0 if dtype is None else BITS.get(dtype, 0)
+    least, most = (0, 2**bits - 1) if dtype in UNSIGNED else (-(2**bits) // 2, 2**bits // 2 - 1)
+    if not isinstance(size, Expr):
+        return bool(least <= size <= most)
+    is_small = all(abs(factor) <= (isqrt(most) if monomial else most // 2) for monomial, factor in size.terms)
+    return bits >= WIDE and is_small and (least < 0 or at_least(size, 0))
+
+
+def held(value: Values | None, dtype: int | None) -> Values | None:
+    """A value without what its dtype does not hold: integers too large, and ratios that a broken graph mixes in."""
+    if value is None or dtype not in INTEGERS:
+        return value
+    items = value.reshape(-1).tolist()
+    return objects([item if _stands(item, dtype) else None for item in items], value.shape)
+
+
+def _stands(item: Number | bool | None, dtype: int | None) -> bool:
+    return item is None or isinstance(item, bool) or (not isinstance(item, Ratio) and fits(item, dtype))

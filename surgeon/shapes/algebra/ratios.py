@@ -1,0 +1,170 @@
+"""Floats that sizes become on the way from one integer to another, as in `int(ceil(height / 32.0))`.
+
+A float that is whole is a plain size.  Numbers are computed as the model does, in its dtype.  Of sizes that are free
+no more is told than floating point keeps: a quotient by its floor or ceiling, and products and sums that are exact.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+from surgeon.shapes.algebra.size_expressions import Size, SizeError, at_least, exact_quotient, floor_div
+from surgeon.shapes.tensor_types import FLOATS
+
+KINDS: dict[int, Any] = {
+    TensorProto.FLOAT: np.float32,
+    TensorProto.DOUBLE: np.float64,
+    TensorProto.FLOAT16: np.float16,
+    TensorProto.BFLOAT16: ml_dtypes.bfloat16,
+}
+WIDE = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE})  # those in which every size is itself
+LARGEST = 1 << 53
+MOST_FACTOR, MOST_UNDER = 1 << 8, 1 << 8  # with a size below 2^16, what these make of it is exact in float32
+PAIRS: dict[str, Callable[..., Any]] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
+SINGLE: dict[str, Callable[..., Any]] = {"Neg": np.negative, "Floor": np.floor, "Ceil": np.ceil}
+OPERANDS = dict.fromkeys(PAIRS, 2) | dict.fromkeys(SINGLE, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """over / under, two sizes that do not divide.  is_rounded: it is the float nearest to that."""
+
+    over: Size
+    under: Size
+    is_rounded: bool = False
+
+    def __neg__(self) -> "Ratio":
+        return Ratio(-self.over, self.under, self.is_rounded)
+
+
+Number: TypeAlias = Size | Ratio
+
+
+def ratio(over: Size, under: Size, *, is_rounded: bool = False) -> Number:
+    """over / under; a plain size where that is whole.  Raises SizeError for a divisor of 0."""
+    if under == 0:
+        raise SizeError("A size is divided by 0; give the dimensions other sizes.")
+    exact = exact_quotient(over, under)
+    return Ratio(over, under, is_rounded) if exact is None else exact
+
+
+def of_float(number: float) -> Number | None:
+    """A float as a fraction, exactly; None for what is no number, or too large for one of a size."""
+    if not isfinite(number) or abs(number) > LARGEST:
+        return None
+    over, under = number.as_integer_ratio()
+    return over if under == 1 else Ratio(over, under)
+
+
+def computed(op: str, dtype: int | None, *numbers: Number) -> Number | None:
+    """What an op makes of floats of a dtype; None where that depends on how floats are rounded."""
+    if dtype not in FLOATS:
+        return None
+    if all(map(is_fixed, numbers)):
+        kind = KINDS[dtype]
+        with np.errstate(all="ignore"):
+            return of_float(float((PAIRS | SINGLE)[op](*(kind(_as_float(number)) for number in numbers))))
+    if dtype not in WIDE:
+        return None
+    if op in SINGLE:
+        (number,) = numbers
+        return floor(number) if op == "Floor" else ceil(number) if op == "Ceil" else -number
+    a, b = numbers
+    if any(isinstance(number, Ratio) and number.is_rounded for number in numbers):
+        return None
+    if op == "Mul":
+        return _product(a, b)
+    if op == "Div":
+        return _quotient(a, b)
+    return _sum(a, b if op == "Add" else -b)
+
+
+def rounded(number: Number, dtype: int) -> Number | None:
+    """What a number is in a dtype of floats."""
+    if is_fixed(number):
+        with np.errstate(all="ignore"):
+            return of_float(float(KINDS[dtype](_as_float(number))))
+    return number if dtype in WIDE else None
+
+
+def is_fixed(number: Number) -> bool:
+    """Whether no size is free in it."""
+    return all(isinstance(part, int) for part in _parts(number))
+
+
+def _as_float(number: Number) -> float:
+    """A fixed number as Python's float; what is too large for one is infinite."""
+    over, under = (part if isinstance(part, int) else 0 for part in _parts(number))
+    try:
+        return over / under
+    except OverflowError:
+        return float("inf") if over > 0 else float("-inf")
+
+
+def _product(a: Number, b: Number) -> Number | None:
+    """The product of two numbers of which one is of few digits."""
+    for factor, other in ((a, b), (b, a)):
+        over, under = _parts(factor)
+        if isinstance(over, int) and isinstance(under, int) and _is_short(over) and under <= MOST_UNDER:
+            whole, beside = _parts(other)
+            return ratio(whole * over, beside * under)
+    return None
+
+
+def _quotient(a: Number, b: Number) -> Number | None:
+    """The quotient of two numbers of few digits behind the point."""
+    (over, under), (other, beside) = _parts(a), _parts(b)
+    return ratio(over * beside, under * other, is_rounded=True) if _are_near_whole(under, beside) else None
+
+
+def _are_near_whole(*under: Size) -> bool:
+    """Whether numbers with these divisors have few digits behind the point."""
+    return all(isinstance(part, int) and part <= MOST_UNDER for part in under)
+
+
+def _sum(a: Number, b: Number) -> Number | None:
+    """The sum of two numbers of few digits behind the point."""
+    (over, under), (other, beside) = _parts(a), _parts(b)
+    return ratio(over * beside + other * under, under * beside) if _are_near_whole(under, beside) else None
+
+
+def _is_short(number: int) -> bool:
+    """Whether a factor adds few digits to what it is multiplied with: powers of two add none."""
+    return number == 0 or abs(number) // (number & -number) < MOST_FACTOR
+
+
+def scaled(size: Size, scale: float) -> Size | None:
+    """floor(size · scale) in single precision, as ONNX Runtime computes what a Resize makes."""
+    over, under = float(np.float32(scale)).as_integer_ratio()
+    found = computed("Mul", TensorProto.FLOAT, size, ratio(over, under))
+    return None if found is None else floor(found)
+
+
+def floor(number: Number) -> Size:
+    """The largest integer not above: of a quotient of integers below 2^24 that its float does not pass."""
+    return floor_div(*_parts(number))
+
+
+def ceil(number: Number) -> Size:
+    """The smallest integer not below."""
+    over, under = _parts(number)
+    return -floor_div(-over, under)
+
+
+def truncated(number: Number) -> Size | None:
+    """The integer that a cast makes, which rounds towards 0; None where the sign is unknown."""
+    if not isinstance(number, Ratio):
+        return number
+    over, under = number.over, number.under
+    if at_least(under, 0) and at_least(over, 0):
+        return floor(number)
+    return ceil(number) if at_least(under, 0) and at_least(0, over) else None
+
+
+def _parts(number: Number) -> tuple[Size, Size]:
+    return (number.over, number.under) if isinstance(number, Ratio) else (number, 1)

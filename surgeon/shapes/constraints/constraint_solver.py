@@ -1,0 +1,121 @@
+"""Sizes that must fit one another: what nodes want of them, solved for as few as are free."""
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from math import gcd
+from typing import TypeAlias
+
+from surgeon.shapes.algebra.size_expressions import (
+    Expr,
+    Size,
+    SizeError,
+    evaluate,
+    exact_quotient,
+    lower_bound,
+    substitute,
+    symbol,
+    symbols,
+)
+from surgeon.shapes.constraints.size_constraints import Wish
+
+_Sizes: TypeAlias = Mapping[str, int]
+
+
+class Fitting:
+    """Which sizes follow from others, where all wishes are to be met: those for equal ones first.
+
+    follows: free sizes by name, as expressions of those that stay free.  A wish that contradicts others is left out.
+    Of a table of so many rows follows how large others may be: what is free is made smaller where it has to.
+    """
+
+    def __init__(self, wishes: Iterable[Wish]) -> None:
+        self.follows: dict[str, Size] = {}
+        self._limits: list[tuple[Size, int]] = []
+        for wish in sorted(wishes, key=lambda wish: (wish.at_least, wish.likely)):
+            try:
+                self._settle(wish)
+            except SizeError:
+                continue  # too long to compute with: the sizes are tried as they are
+
+    def sizes(self, given: _Sizes, chosen: _Sizes) -> dict[str, int]:
+        """Sizes of symbols such that all fit.  given: one for each.  chosen: sizes that stay, by name.
+
+        Raises SizeError where one cannot be computed.
+        """
+        base: dict[str, int] = {**given, **chosen}
+        follows = {name: size for name, size in self.follows.items() if symbols(size) <= base.keys()}
+        while True:
+            found = {**base, **{name: evaluate(size, base) for name, size in follows.items()}, **chosen}
+            lower = self._lowered(base, found, chosen)
+            if lower is None:
+                return found
+            base.update(lower)
+
+    def _lowered(self, base: _Sizes, found: _Sizes, chosen: _Sizes) -> _Sizes | None:
+        """A smaller number for one of those that stay free, where something is too large; None where nothing is."""
+        for size, most in self._limits:
+            excess = evaluate(size, found) - most if symbols(size) <= found.keys() else 0
+            if excess <= 0:
+                continue
+            whole = substitute(size, self.follows)
+            free = (name for name in symbols(whole) if name not in chosen and base.get(name, 0) > 1)
+            for name in sorted(free, key=lambda name: (-base[name], name)):
+                slope = most + excess - evaluate(whole, {**found, **base, name: base[name] - 1})
+                if slope > 0:
+                    return {name: max(1, base[name] - -(-excess // slope))}
+        return None
+
+    def _settle(self, wish: Wish) -> None:
+        """Let one size follow from others, so that a wish is met, if any can."""
+        if wish.at_least and isinstance(wish.one, int):
+            self._limits.append((wish.other, wish.one))
+            return
+        excess = substitute(wish.one - wish.other, self.follows)
+        if not isinstance(excess, int):
+            excess = exact_quotient(excess, gcd(*(factor for _, factor in excess.terms))) or excess
+        if isinstance(excess, int) or (wish.at_least and _is_never_negative(excess)):
+            return
+        found = _solution(excess, wish.at_least)
+        if wish.likely and found is not None and isinstance(found[1], int):
+            return  # n rows like 4 times n are no guess at all: none were left
+        if found is None or not _is_never_negative(found[1]):
+            for name, other in combinations(sorted(symbols(excess)), 2):  # b·n - c·n is zero where b and c are equal
+                fewer = substitute(excess, {name: symbol(other)})
+                better = None if isinstance(fewer, int) else _solution(fewer, wish.at_least)
+                if better is not None and _is_never_negative(better[1]):
+                    self._let(name, symbol(other))
+                    found = better
+                    break
+        if found is not None:
+            self._let(*found)
+
+    def _let(self, name: str, value: Size) -> None:
+        """Let a size follow from others."""
+        self.follows = {known: substitute(size, {name: value}) for known, size in self.follows.items()}
+        self.follows[name] = value
+
+
+def _solution(excess: Expr, at_least: bool) -> tuple[str, Size] | None:
+    """The symbol that can be had from `excess` being 0, and what it is then; None where none can.
+
+    Rather one that is never below zero, and where the excess need only not be negative, one that makes up for it.
+    """
+    values = {name: value for name in sorted(symbols(excess)) if (value := _solved(excess, name)) is not None}
+
+    def oddity(name: str) -> tuple[bool, bool, bool, str]:
+        takes = at_least and excess != symbol(name) - values[name]
+        return not _is_never_negative(values[name]), not name.startswith("?"), takes, name
+
+    found = min(values, key=oddity, default=None)
+    return None if found is None else (found, values[found])
+
+
+def _solved(excess: Expr, name: str) -> Size | None:
+    """What a symbol is where `excess` is 0; None where it does not stand alone in one term, times 1 or -1."""
+    rest, alone = substitute(excess, {name: 0}), symbol(name)
+    return -rest if excess == alone + rest else rest if excess == rest - alone else None
+
+
+def _is_never_negative(size: Size) -> bool:
+    least = lower_bound(size)
+    return least is not None and least >= 0

@@ -1,0 +1,235 @@
+"""Sizes for the free dimensions of graph inputs: by name, by place, and in several sets.
+
+A free dimension is one without a fixed size.  Its key is its `dim_param`, or `input[axis]` where it has no name.
+A key that is an arithmetic expression of other keys (`past_len + seq_len`, `2*s0`) follows them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import onnx
+
+from surgeon.errors import UsageError
+from surgeon.shapes.algebra.size_expressions import SizeError, parse, symbol, symbols
+from surgeon.shapes.algebra.size_expressions import evaluate as value_of
+from surgeon.text import like
+
+_FLOATS = frozenset(
+    (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
+)
+
+# Sizes of a kind of dimension in the usual and in the small set.
+SIZES = {
+    "batch": (2, 1),
+    "sequence": (5, 2),
+    "past": (3, 2),
+    "image": (32, 64),
+    "audio": (1600, 800),
+    "frames": (48, 32),
+    "other": (3, 2),
+}
+# Sizes of a kind in long sets, which are tried in turn; those of other kinds are as in the small set.
+LONG = ({"sequence": 300, "past": 290, "other": 129}, {"sequence": 60, "past": 50, "other": 33})
+# Tried in turn, every free dimension alike, when the model refuses the sizes above.
+FALLBACK_SIZES = (4, 1, 8, 2, 16, 32, 64, 224)
+
+_MAY_BE_EMPTY = frozenset(("past", "other"))
+
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(expression, re.IGNORECASE))
+    for kind, expression in (
+        ("batch", r"batch|bsz|(^|_)bs$"),
+        ("past", r"past|cache|kv"),
+        ("audio", r"audio|sample|wave"),
+        ("frames", r"frame|mel"),
+        ("image", r"height|width|image|pixel|^[hw]$"),
+        ("sequence", r"seq|len|token|text|time|^[lst]$"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDim:
+    """A free dimension and where it is first seen: axis of an input of some rank, element type and name."""
+
+    key: str
+    axis: int
+    rank: int
+    elem_type: int
+    owner: str = ""
+
+    def kind(self) -> str:
+        """What the dimension counts: by its name, else by its place, and of sound by the name of the input."""
+        if (kind := kind_of(self.key)) != "other":
+            return kind
+        if self.axis == 0:
+            return "batch"
+        if self.axis == self.rank - 1 and kind_of(self.owner) == "audio":
+            return "audio"
+        if self.elem_type in _FLOATS:
+            return "image" if self.rank == 4 and self.axis >= 2 else "other"
+        return "sequence"
+
+
+def kind_of(key: str) -> str:
+    """What a dimension of this name counts, or "other" where the name does not tell."""
+    known = (kind for kind, expression in _KINDS if expression.search(key))
+    return next(known, "other") if "[" not in key else "other"
+
+
+def is_total(key: str) -> bool:
+    """Whether a dimension of this name counts past and new together."""
+    return "total" in key.lower()
+
+
+def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
+    """Return the shape of a tensor input: a size, or the key of a free dimension, per axis."""
+    dims: list[int | str] = []
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            dims.append(dim.dim_value)
+        else:
+            dims.append(dim.dim_param.strip() or f"{value.name}[{axis}]")
+    return dims
+
+
+def wanted_inputs(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return the inputs of a graph that a caller has to give, by name: those without a dense or sparse initializer."""
+    given = {tensor.name for tensor in graph.initializer}
+    given.update(sparse.values.name for sparse in graph.sparse_initializer)
+    return {value.name: value for value in graph.input if value.name not in given}
+
+
+def free_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, FreeDim]:
+    """Return the free dimensions of all inputs by key, in the order of their first use."""
+    found: dict[str, FreeDim] = {}
+    for value in inputs:
+        dims = input_dims(value)
+        for axis, key in enumerate(dims):
+            if isinstance(key, str) and key not in found:
+                found[key] = FreeDim(key, axis, len(dims), value.type.tensor_type.elem_type, value.name)
+    return found
+
+
+def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> None:
+    """Raise UsageError when a chosen dimension is none of the inputs', nor part of an expression of theirs."""
+    known = known_dims(free)
+    for name in chosen:
+        if name not in known:
+            near = like(name, known)
+            listed = ", ".join(f"'{key}'" for key in free) or "none"
+            how = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose among {listed}."
+            raise UsageError(f"No input has a free dimension '{name}': {how}")
+        require_size(name, chosen[name], free)
+
+
+def require_size(name: str, size: int, free: Mapping[str, FreeDim]) -> None:
+    """Raise UsageError for 0 samples, tokens or pixels: a model computes nothing from them.  A cache may be empty."""
+    kind = free[name].kind() if name in free else kind_of(name)
+    if size == 0 and kind not in _MAY_BE_EMPTY:
+        raise UsageError(f"The dimension '{name}' is given the size 0, and nothing is computed then: give at least 1.")
+
+
+def known_dims(free: Mapping[str, FreeDim]) -> set[str]:
+    """The names that a size may be given for: of free dimensions, and those in expressions of them."""
+    return {*free, *(name for key in free for name in symbols(parse(key)))}
+
+
+def require_sizes(chosen: Mapping[str, int]) -> None:
+    """Raise UsageError for what are no sizes, and for one below 0; 0 is that of an empty cache."""
+    if not isinstance(chosen, Mapping) or not all(isinstance(size, Integral) for size in chosen.values()):
+        raise UsageError(f"dims={chosen!r} are no sizes; give numbers by name, as {{'batch': 2}}.")
+    for name, size in chosen.items():
+        if size < 0:
+            raise UsageError(f"The dimension '{name}' is given the size {size}: give a whole number of at least 0.")
+
+
+def require_dims(graph: onnx.GraphProto, chosen: Mapping[str, int]) -> None:
+    """Raise UsageError for a size that is negative, or of a dimension that no input of the graph has."""
+    require_sizes(chosen)
+    require_known(free_dims(list(wanted_inputs(graph).values())), chosen)
+
+
+def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return sets of sizes to use: usual, small, all ones; without repeats, `chosen` sizes kept in each."""
+    usual = {key: SIZES[dim.kind()][0] for key, dim in free.items()}
+    small = {key: SIZES[dim.kind()][1] for key, dim in free.items()}
+    return _distinct([_settle(free, sizes, chosen) for sizes in (usual, small, dict.fromkeys(free, 1))])
+
+
+def long_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return sets in which sequences are long, as texts are, the longest first; none where no such size is free."""
+    kinds = {key: dim.kind() for key, dim in free.items() if key not in chosen}
+    if not LONG[0].keys() & kinds.values():
+        return []
+    small = {key: SIZES[dim.kind()][1] for key, dim in free.items()}
+    longer = ({key: sizes[kind] for key, kind in kinds.items() if kind in sizes} for sizes in LONG)
+    return _distinct([_settle(free, small | sizes, chosen) for sizes in longer])
+
+
+def fallback_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return further sets, for a model that refuses all of `size_sets`.
+
+    Kinds that a network cannot take as small as others (pictures, sound) keep their size at first, then follow too.
+    """
+    sets = []
+    for size in FALLBACK_SIZES:
+        large = {key: SIZES[dim.kind()][0] for key, dim in free.items() if dim.kind() in ("image", "audio", "frames")}
+        if large:
+            sets.append(_settle(free, dict.fromkeys(free, size) | large, chosen))
+        batch_kept = {key: 2 if dim.kind() == "batch" else size for key, dim in free.items()}
+        sets.append(_settle(free, dict.fromkeys(free, size), chosen))
+        sets.append(_settle(free, batch_kept, chosen))
+    return _distinct(sets)
+
+
+def _distinct(sets: Sequence[dict[str, int]]) -> list[dict[str, int]]:
+    """Drop repeated sets, keeping order."""
+    kept: list[dict[str, int]] = []
+    for sizes in sets:
+        if sizes not in kept:
+            kept.append(sizes)
+    return kept
+
+
+def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
+    """Apply the caller's sizes, then those that follow from others: expressions, and totals of past and new."""
+    settled = {**sizes, **chosen}
+    past = next((key for key in free if "past" in key.lower() and "+" not in key), None)
+    sequence = next((key for key, dim in free.items() if dim.kind() == "sequence" and not is_total(key)), None)
+    for key in free:
+        if key in chosen:
+            continue
+        value = evaluate(key, settled)
+        if value is None and past and is_total(key):
+            value = settled[past] + (settled[sequence] if sequence else 1)
+        if value is not None and value >= 0:
+            settled[key] = value
+    return settled
+
+
+def usual_size(name: str) -> int:
+    """The usual size of what is called so, of which nothing else is known."""
+    return SIZES[FreeDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0]
+
+
+def told_sizes(sizes: Mapping[str, int]) -> str:
+    """Sizes by their names, in words."""
+    return ", ".join(f"{name} {size}" for name, size in sorted(sizes.items()))
+
+
+def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
+    """Return the value of a key that is an expression, as `size_expressions.parse` reads them; None for a name.
+
+    A name in it without a size has the usual one of its kind.
+    """
+    size = parse(key)
+    if size == symbol(key.strip()):
+        return None
+    usual = {name: usual_size(name) for name in symbols(size)}
+    try:
+        return value_of(size, {**usual, **sizes})
+    except SizeError:
+        return None  # a division by 0

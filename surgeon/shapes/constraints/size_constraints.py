@@ -1,0 +1,297 @@
+"""What nodes want of the sizes of their inputs: those that broadcast equal ones, those that read by index enough.
+
+Read off the shapes that the source states.  Of a Reshape, which wants as many elements, it is guessed beside that it
+keeps the first axes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.op_traits import Attends, Lookup
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, largest, product, symbol, symbols
+from surgeon.shapes.constraints.input_dims import is_total
+from surgeon.shapes.shape_inference import Shapes
+
+Shape = Sequence[Size]
+
+DEEPEST = 24  # nodes between what counts and what reads by index
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
+
+    likely: they need not be equal, but mostly are where the node runs.
+    """
+
+    one: Size
+    other: Size
+    at_least: bool = False
+    likely: bool = False
+
+
+def wishes(shapes: Shapes, nodes: Iterable[Node]) -> Iterator[Wish]:
+    """What nodes want of sizes."""
+    for node in nodes:
+        yield from _Reader(shapes, node).wishes()
+
+
+def most_looked_up(shapes: Shapes, nodes: Iterable[Node]) -> dict[str, int]:
+    """How many rows a table has, by the free dim that counts what is looked up there: a longer text has no places."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        for rows, indices in _Reader(shapes, node).tables():
+            for size in indices:
+                for name in () if isinstance(size, int) else symbols(size):
+                    if size == symbol(name):
+                        found[name] = min(rows, found.get(name, rows))
+    return found
+
+
+class _Reader:
+    """One node, with the shapes and bounds of its inputs."""
+
+    def __init__(self, shapes: Shapes, node: Node) -> None:
+        self.inferred, self.origin = shapes, shapes.origin
+        self.node, self.known = node, record(node.op)
+        self.inputs = self.origin.inputs(node)
+        self.shapes = [self._shape(node.scope, name) for name in self.inputs]
+
+    def wishes(self) -> Iterator[Wish]:
+        """All that the node wants, as far as the shapes of its inputs are known."""
+        readers: dict[str, Callable[[], Iterator[Wish]]] = {
+            "RotaryEmbedding": self._rotary,
+            "com.microsoft::RotaryEmbedding": self._rotary,
+            "Concat": self._concat,
+            "GRU": self._recurrent,
+            "LSTM": self._recurrent,
+            "RNN": self._recurrent,
+            "Expand": self._expand,
+            "Reshape": self._reshape,
+        }
+        if self.known.broadcasts:
+            yield from alike(self.shapes)
+        if self.known.factors is not None:
+            yield from self._product(*self.known.factors)
+        if self.known.attends is not None:
+            yield from self._attention(self.known.attends)
+            if self.known.key_counts is not None:
+                yield from self._steps(self.known.attends.past_key, self.known.key_counts[1])
+        yield from self._parameters()
+        for lookup in self.known.lookups:
+            yield from self._by_tuples(lookup) if lookup.by_tuples else self._along_axis(lookup)
+        yield from readers.get(self.node.op, lambda: iter(()))()
+
+    def tables(self) -> Iterator[tuple[int, Shape]]:
+        """The rows of tables that the node looks up in, where they are fixed, and the shapes of the indices."""
+        table, indices = self._at(0), self._at(1)
+        if self.node.op == "Gather" and table and indices:
+            rows = table[self._attribute("axis", 0) % len(table)]
+            if isinstance(rows, int):
+                yield rows, indices
+
+    def _shape(self, scope: Scope, name: str) -> Shape | None:
+        return self.inferred.facts(self.origin.scope(scope), name).shape if name else None
+
+    def _at(self, place: int) -> Shape | None:
+        return self.shapes[place] if place < len(self.shapes) else None
+
+    def _attribute(self, name: str, default: int) -> int:
+        found = self.inferred.attribute(self.node, name)
+        return default if found is None else int(found.i)
+
+    def _product(self, one: int, other: int) -> Iterator[Wish]:
+        left, right = self._at(one), self._at(other)
+        if left and right:
+            turned = self._attribute("transA", 0), self._attribute("transB", 0)
+            inner = left[-2 if turned[0] and len(left) > 1 else -1]
+            yield Wish(inner, right[-1 if turned[1] or len(right) == 1 else -2])
+            yield from alike([left[:-2], right[:-2]])
+
+    def _parameters(self) -> Iterator[Wish]:
+        """As many scales and biases as columns or channels, and as many channels as kernels read."""
+        x = self._at(0)
+        if not x:
+            return
+        for slot in self.known.vectors:
+            yield from alike([x, self._at(slot)])
+        for slot in self.known.channels if not self.known.product else ():
+            yield from alike([x[1:2], self._at(slot)])
+        kernels = self._at(1) if self.known.weight == 1 else None
+        if kernels and len(x) == len(kernels) > 2:
+            read = {"windows": kernels[1] * self._attribute("group", 1), "turned windows": kernels[0]}
+            if self.known.product in read:
+                yield Wish(x[1], read[self.known.product])
+
+    def _expand(self) -> Iterator[Wish]:
+        yield from alike([self._at(0), self._target()])
+
+    def _reshape(self) -> Iterator[Wish]:
+        yield from self._elements()
+        for size, wanted in zip(self._at(0) or (), self._target(), strict=False):
+            if size == wanted or wanted == 0:
+                continue
+            if isinstance(size, int) or isinstance(wanted, int):
+                return
+            yield Wish(size, wanted, likely=True)
+
+    def _elements(self) -> Iterator[Wish]:
+        """As many elements as there are, sizes that both shapes have left out."""
+        shape, target = self._at(0), self._target()
+        if not shape or not target or any(isinstance(size, int) and size < 0 for size in target):
+            return
+        one = product(shape)
+        other = product(shape[place] if size == 0 and place < len(shape) else size for place, size in enumerate(target))
+        for name in sorted(symbols(one) & symbols(other)):
+            left, right = exact_quotient(one, symbol(name)), exact_quotient(other, symbol(name))
+            if left is not None and right is not None:
+                one, other = left, right
+        if one != other:
+            yield Wish(one, other)
+
+    def _target(self) -> Shape:
+        """The shape that the second input asks for, as far as it is known."""
+        value = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[1])
+        return () if value is None else (*value.reshape(-1),)
+
+    def _concat(self) -> Iterator[Wish]:
+        """Equal sizes but along one axis, where they add up to what the source calls a total."""
+        shapes = [shape for shape in self.shapes if shape]
+        made = self._shape(self.node.scope, self.node.outputs[0])
+        if made and len(shapes) == len(self.shapes):
+            axis = self._attribute("axis", 0) % len(made)
+            total: Size = 0
+            for shape in shapes:
+                total = total + shape[axis]
+            if any(map(is_total, symbols(made[axis]))):
+                yield Wish(made[axis], total)
+        for one, other in pairwise(shapes):
+            axis = self._attribute("axis", 0) % len(one)
+            pairs = enumerate(zip(one, other, strict=False))
+            yield from (Wish(*sizes) for place, sizes in pairs if place != axis)
+
+    def _attention(self, inputs: Attends) -> Iterator[Wish]:
+        """Queries, keys and values of one batch; as many values as keys; a mask or bias over both."""
+        query, key, value = self._at(0), self._at(inputs.key), self._at(inputs.value)
+        if not query or not key or not value or not len(key) == len(value) in (3, 4):
+            return
+        yield from (Wish(query[0], key[0]), Wish(key[0], value[0]), Wish(key[-2], value[-2]))
+        past = None if inputs.past_key is None else self._at(inputs.past_key)
+        mask = self._at(self.known.scores[0]) if self.known.scores else None
+        if len(query) == len(key) == 4:
+            yield Wish(query[3], key[3])
+        total = key[-2] + past[2] if past and len(past) == 4 else key[-2]
+        paddings = [self._at(slot) for slot in self.known.mask if slot not in self.known.scores]
+        for padding in filter(None, paddings):
+            if len(padding) == 2:
+                yield from (Wish(padding[0], query[0]), Wish(padding[1], total))
+        if mask:
+            yield from alike([mask[-2:], [query[-2], total]])
+            yield from alike([mask[-4:-3] if len(mask) > 3 else [], [query[0]]])
+
+    def _steps(self, past_key: int | None, count: int) -> Iterator[Wish]:
+        """One sequence, where there are several new rows behind a past; as many keys in all as these two have."""
+        query, past = self._at(0), None if past_key is None else self._at(past_key)
+        if not query or not past or len(past) != 4:
+            return
+        if query[1] != 1:
+            yield Wish(query[0], 1)
+        total = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[count])
+        if total is not None and total.size == 1:
+            yield Wish(total.reshape(-1)[0], query[1] + past[2])
+
+    def _rotary(self) -> Iterator[Wish]:
+        """Tables, or places in them, for each batch and row of [batch, head, row, column] or [batch, row, column]."""
+        is_standard = self.node.op == "RotaryEmbedding"
+        x, places = self._at(0), self._at(3 if is_standard else 1)
+        for rows in (places,) if places or not is_standard else (self._at(1), self._at(2)):
+            if x and rows and len(rows) > 1:
+                yield from (Wish(rows[0], x[0]), Wish(rows[1], x[-2]))
+
+    def _recurrent(self) -> Iterator[Wish]:
+        """Initial states, and lengths, of as many batches as the input has, and weights for each of its columns."""
+        x, place = self._at(0), 0 if self._attribute("layout", 0) else 1
+        weight = self._at(1)
+        if x and weight and len(x) == len(weight) == 3:
+            yield Wish(x[2], weight[2])
+        for states in (self._at(5), self._at(6)):
+            if x and states and len(x) == len(states) == 3:
+                yield Wish(x[place], states[place])
+        lengths = self._at(4)
+        if x and lengths and len(x) == 3:
+            yield Wish(x[place], lengths[0])
+
+    def _along_axis(self, lookup: Lookup) -> Iterator[Wish]:
+        table = self._at(lookup.table)
+        if table and lookup.indices < len(self.inputs):
+            axis = self._attribute(lookup.axis, lookup.usual) % len(table)
+            yield from self._reaches(table, [axis], self.inputs[lookup.indices])
+
+    def _by_tuples(self, lookup: Lookup) -> Iterator[Wish]:
+        """The last axis of the indices goes over axes of the table; parts put together along it have one each."""
+        indices = self.inputs[lookup.indices]
+        table, shape = self._at(lookup.table), self._at(lookup.indices)
+        if not table or not shape or not isinstance(shape[-1], int):
+            return
+        first = self._attribute("batch_dims", 0)
+        axes = range(first, min(first + shape[-1], len(table)))
+        yield from alike([table[:first], shape[:first]])
+        maker = self.origin.producer(self.node.scope, indices)
+        parts = self.origin.inputs(maker[1]) if maker is not None and maker[1].op == "Concat" else ()
+        if (
+            maker is not None
+            and len(parts) == len(axes)
+            and all((self._shape(maker[0], name) or (0,))[-1] == 1 for name in parts)
+        ):
+            for axis, name in zip(axes, parts, strict=True):
+                yield from self._reaches(table, [axis], name)
+        else:
+            yield from self._reaches(table, axes, indices)
+
+    def _reaches(self, table: Shape, axes: Sequence[int], indices: str) -> Iterator[Wish]:
+        bound = self._bound(self.node.scope, indices, DEEPEST)
+        if bound is not None:
+            yield from (Wish(table[axis], bound, at_least=True) for axis in axes)
+
+    def _bound(self, scope: Scope, name: str, depth: int) -> Size | None:
+        """What all integers of a tensor are below; None where nothing tells."""
+        value = self.inferred.value(self.origin.scope(scope), name)
+        if value is not None and value.size:
+            return largest(*value.reshape(-1)) + 1
+        maker = self.origin.producer(scope, name)
+        if maker is None:
+            home = self.origin.scope(scope).home(name)
+            is_fed = home is not None and home.parent is None and not home.is_function and name in home.inputs
+            return 1 if is_fed else None  # what is fed is chosen, and may be 0
+        if not depth:
+            return None
+        home, node = maker
+        reads = self.origin.inputs(node)
+        if node.op == "Range":
+            limit = self.inferred.value(self.origin.scope(home), reads[1])
+            return None if limit is None else limit.reshape(-1)[0]
+        known = record(node.op)
+        hands_on = (0,) if known.retypes else known.moves
+        reads = tuple(read for slot, read in enumerate(reads) if not hands_on or slot in hands_on)
+        found = [self._bound(home, read, depth - 1) for read in reads]
+        if node.op == "Min":
+            return next((bound for bound in found if bound is not None), None)
+        if any(bound is None for bound in found):
+            return None
+        bounds = [bound for bound in found if bound is not None]
+        if node.op == "Add":
+            return bounds[0] + bounds[1] - 1
+        if node.op == "Mul":
+            return (bounds[0] - 1) * (bounds[1] - 1) + 1
+        return largest(*bounds) if hands_on and bounds else None
+
+
+def alike(shapes: Sequence[Shape | None]) -> Iterator[Wish]:
+    """Axes that are broadcast, aligned at their ends: all sizes along one equal but for those that are 1."""
+    known = [shape[::-1] for shape in shapes if shape]
+    for axis in range(max(map(len, known), default=0)):
+        sizes = [shape[axis] for shape in known if axis < len(shape) and shape[axis] != 1]
+        yield from (Wish(one, other) for one, other in pairwise(sizes))

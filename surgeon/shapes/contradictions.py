@@ -1,0 +1,257 @@
+"""Shapes that a graph states of what its nodes make, and that they do not make.
+
+ONNX Runtime warns of them and goes by what is made, onnx.checker refuses them, and whoever reads the file is misled.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import onnx
+
+from surgeon.ir.index import Index
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbol, symbols
+from surgeon.shapes.declared_types import Stated
+from surgeon.shapes.onnx_inference import REFUSALS, infer
+from surgeon.shapes.op_rules.control_flow import carried
+from surgeon.shapes.op_rules.rule_table import RULES, by_rule
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import Draft, Facts, Missing, Open, said, sane
+from surgeon.text import and_more
+
+Differ: TypeAlias = Callable[[Size | None, Size | None], bool]
+_LEAST = (3, 48, 131)
+"""Sizes that free dimensions are tried at: the first of them, and the others in steps of two."""
+
+
+class Misstatement(NamedTuple):
+    """A node, the shape that the graph states of an output of it, and the shape that it makes, as text."""
+
+    node: Node
+    stated: str
+    made: str
+
+
+def misstatements(index: Index, shapes: Shapes, doubtful: Collection[str] = ()) -> Iterator[Misstatement]:
+    """The nodes of the main graph that make other numbers of rows or of axes than the graph states.
+
+    Open sizes never count against a node.  What reads a tensor that is stated otherwise than made is passed over: what
+    it makes follows from a statement that is wrong; so is what reads a tensor that is doubtful for another reason.
+    """
+    return _of_scopes(index, [index.main], shapes, doubtful, _are_two_numbers)
+
+
+def _of_scopes(
+    index: Index,
+    scopes: Iterable[Scope],
+    shapes: Shapes,
+    doubtful: Collection[str],
+    differ: Differ,
+    settled: Collection[str] = (),
+) -> Iterator[Misstatement]:
+    """As `misstatements`, of these scopes; what is settled in the main graph is not looked at."""
+    doubted = set(doubtful)
+    untold = Shapes(shapes.origin, stated=Stated(shapes.origin, distrusted=True))
+    for scope in scopes:
+        graph: Any = scope.proto
+        passed = settled if scope.parent is None else ()
+        stated = {value.name: value for value in (*graph.value_info, *graph.output) if value.name not in passed}
+        holders = {body.owner for body in scope.bodies}
+        for node in scope.nodes:
+            if doubted.intersection(node.inputs):
+                doubted.update(node.outputs)
+                continue
+            if doubted.intersection(node.outputs) or stated.keys().isdisjoint(node.outputs):
+                continue
+            if node in holders or index.called(node) is not None:  # inside of it, too, no statement counts
+                every: Sequence[Draft | Facts] = [untold.facts(scope, name) for name in node.outputs]
+            else:
+                every = _made(shapes, node)
+            for name, made in zip(node.outputs, every, strict=False):
+                wanted = _sizes(stated[name].type) if name in stated else None
+                if wanted is None or made.shape is None or not _contradict(wanted, made.shape, differ):
+                    continue
+                doubted.add(name)
+                yield Misstatement(node, _text(stated[name].type.tensor_type.shape.dim), _text(made.shape))
+
+
+def _of_turns(scopes: Iterable[Scope], shapes: Shapes, differ: Differ) -> Iterator[Misstatement]:
+    """The Loops of which something that goes from turn to turn has another shape than their body states of it."""
+    for body in scopes:
+        owner, around = body.owner, body.parent
+        if owner is None or around is None:
+            continue
+        for given, first, last in carried(owner, body):
+            wanted = _sizes(given.type)
+            for home, name in ((around, first), (body, last)):
+                made = None if wanted is None else shapes.facts(home, name).shape
+                if wanted is not None and made is not None and _contradict(wanted, made, differ):
+                    yield Misstatement(owner, _text(given.type.tensor_type.shape.dim), _text(made))
+
+
+@dataclass(frozen=True, slots=True)
+class Misstated:
+    """The first node of a model that makes another shape than the graph states, told as a clause; "" for none.
+
+    is_verified: whether the nodes were compared with the statements.
+    """
+
+    told: str
+    is_verified: bool = True
+
+
+BELIEVED = Misstated("")
+UNVERIFIED = Misstated("", is_verified=False)
+
+
+def misstated(index: Index, known: Misstated | None = None) -> Misstated:
+    """Look whether a graph states other shapes than its nodes make, once; where it does, believe none any more.
+
+    Rules and proofs go by what is stated: a slice that takes all of what is stated to be there is no slice.  Only those
+    nodes are looked at of which onnx's own inference, which takes a fifth of the time, does not make what is stated;
+    none where it is `known` of this model.  With UNVERIFIED no node is looked at, and a statement is believed only
+    where it is all that there is: of an op without a rule and without an inference.
+    """
+
+    def look() -> Misstated:
+        stated = Stated.of(Origin(index))
+        found = known if known is not None else _looked_at(index, stated)
+        if found.told:
+            stated.distrust()
+        elif not found.is_verified:
+            stated.believe_only(lambda node: not _is_inferred(index, node))
+        return found
+
+    return index.noted(Misstated, look)
+
+
+def _is_inferred(index: Index, node: Node) -> bool:
+    """Whether the outputs of a node have shapes without a statement: by our rule, onnx's inference, or a function."""
+    return node.op in RULES or index.called(node) is not None or _is_known_to_onnx(node.op)
+
+
+@cache
+def _is_known_to_onnx(op: str) -> bool:
+    domain, name = split_op(op)
+    return onnx.defs.has(name, domain)
+
+
+def _looked_at(index: Index, stated: Stated) -> Misstated:
+    scopes = [scope for scope in index.scopes if scope.function is None]
+    differ = _Differing(stated.symbols)
+    settled = _settled(index.model.skeleton, differ)
+    shapes = Shapes(Origin(index))
+    found = [*_of_scopes(index, scopes, shapes, (), differ.apart, settled), *_of_turns(scopes, shapes, differ.apart)]
+    if not found:
+        return BELIEVED
+    node, before, after = found[0]
+    told = f"the graph states the shape {before}, and the node makes {after}"
+    where = f"{node.op} at {node.label}{and_more(len(found) - 1)}"
+    return Misstated(f"{where}: {told}; no shape that the file states of inner tensors is believed")
+
+
+class _Differing:
+    """Tells sizes apart that hang on nothing but the free dimensions of the inputs, by what these come to be."""
+
+    def __init__(self, free: Collection[str]) -> None:
+        self._free = frozenset(free)
+        names = sorted(self._free)
+        self._tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _LEAST]
+
+    def are_settled(self, stated: Open | None, made: Open | None) -> bool:
+        """Whether what is made cannot contradict what is stated: sizes are equal, or hang on no free dimensions."""
+        if not stated:
+            return True
+        if made is None or len(stated) != len(made):
+            return False
+        pairs = zip(stated, made, strict=True)
+        return all(one == other or one is None or not symbols(one) <= self._free for one, other in pairs)
+
+    def apart(self, one: Size | None, other: Size | None) -> bool:
+        """Whether two sizes differ wherever they are tried."""
+        if one is None or other is None or not symbols(one) | symbols(other) <= self._free:
+            return False
+        if _may_name(one, other) or _may_name(other, one):
+            return False
+        try:
+            return all(evaluate(one, sizes) != evaluate(other, sizes) for sizes in self._tried)
+        except SizeError:
+            return False
+
+
+def _may_name(one: Size, other: Size) -> bool:
+    """Whether a size is a name of its own, and may be that of a sum or a product of others: a total of past and new."""
+    mine, others = symbols(one), symbols(other)
+    is_lone = any(symbol(name) == one for name in mine)
+    return is_lone and bool(others) and mine.isdisjoint(others) and all(symbol(name) != other for name in others)
+
+
+def _settled(model: onnx.ModelProto, differ: _Differing) -> set[str]:
+    """Tensors of which onnx, told nothing but the inputs, infers what a model states, or that it says too little of."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    del bare.graph.value_info[:]
+    for value in bare.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(bare).graph
+    except REFUSALS:
+        return set()
+    made = {value.name: value.type.SerializeToString() for value in (*inferred.value_info, *inferred.output)}
+    stated = ((one.name, one.type.SerializeToString()) for one in (*model.graph.value_info, *model.graph.output))
+
+    @cache  # of thousands of tensors few types differ
+    def are_settled(one: bytes, other: bytes) -> bool:
+        return one == other or differ.are_settled(*(_sizes(onnx.TypeProto.FromString(item)) for item in (one, other)))
+
+    return {name for name, wanted in stated if are_settled(wanted, made.get(name, b""))}
+
+
+def _made(shapes: Shapes, node: Node) -> Sequence[Draft | Facts]:
+    """What a node makes of its inputs, whatever is stated of it; nothing where no rule and no inference tells."""
+    site = shapes.site(node)
+    try:
+        drafts = [sane(draft) for draft in said(by_rule, site) or ()]
+    except Missing:
+        return ()  # it asks for more than for its inputs
+    return drafts if any(draft.shape is not None for draft in drafts) else [sane(draft) for draft in infer(site)]
+
+
+def _sizes(type_: onnx.TypeProto) -> Open | None:
+    """The sizes that are stated, None in the place of unknown ones; None where no shape is stated."""
+    tensor = type_.tensor_type
+    if not type_.HasField("tensor_type") or not tensor.HasField("shape"):
+        return None
+    return [_size(dim) for dim in tensor.shape.dim]
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> Size | None:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    name = dim.dim_param.strip()
+    return symbol(name) if name.isidentifier() else None
+
+
+def _named(size: Size | onnx.TensorShapeProto.Dimension | None) -> str:
+    """A size as people read it, "?" for one that has no name."""
+    if isinstance(size, onnx.TensorShapeProto.Dimension):
+        return str(size.dim_value) if size.HasField("dim_value") else size.dim_param or "?"
+    return "?" if size is None or "?" in str(size) else str(size)
+
+
+def _text(sizes: Sequence[Size | onnx.TensorShapeProto.Dimension | None]) -> str:
+    return f"[{', '.join(map(_named, sizes))}]"
+
+
+def _contradict(stated: Open, made: Open, differ: Differ) -> bool:
+    """Whether shapes are of different ranks, or differ in a size.  No axes at all are stated for "any shape" too."""
+    if len(stated) != len(made):
+        return bool(stated)
+    return any(map(differ, stated, made))
+
+
+def _are_two_numbers(one: Size | None, other: Size | None) -> bool:
+    return isinstance(one, int) and isinstance(other, int) and one != other

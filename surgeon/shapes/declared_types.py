@@ -1,0 +1,151 @@
+"""What a file states of its tensors: the types of graph inputs and outputs, and value_info."""
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import onnx
+
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.schemas.attribute_values import DTYPES
+from surgeon.shapes.algebra.size_expressions import Size, parse, symbol, symbols
+from surgeon.shapes.tensor_types import UNKNOWN, Draft, Facts, known
+
+RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
+"""Under this key torch's exporter notes in a graph the free dimensions of its program, and how long each may be."""
+
+
+class Infos:
+    """The ValueInfoProtos of a graph by name; the objects themselves are made when asked for."""
+
+    def __init__(self, scope: Scope) -> None:
+        proto = scope.proto
+        self._values = proto.value_info
+        self._places = dict(zip(scope.stated, count(), strict=False))
+        is_graph = isinstance(proto, onnx.GraphProto)
+        self._ends = {value.name: value for value in (*proto.output, *proto.input)} if is_graph else {}
+
+    def get(self, name: str) -> onnx.ValueInfoProto | None:
+        """What the graph states of a tensor; its inputs and outputs go before value_info."""
+        place = self._places.get(name)
+        found: onnx.ValueInfoProto | None = self._ends.get(name) or (None if place is None else self._values[place])
+        return found
+
+
+class Stated:
+    """The stated types of all scopes; a proto is looked at when its tensor is asked for.
+
+    apart: take no two dimensions of the inputs for one, whatever they are called, and believe no other shape.
+    distrusted: believe no shape but those of the inputs.
+    """
+
+    def __init__(self, origin: Origin, *, apart: bool = False, distrusted: bool = False) -> None:
+        self._is_apart = apart
+        self._infos: dict[int, Infos] = {}  # by the graph: a scope and its copies have one
+        self._by_type: dict[bytes, tuple[Draft, Facts | None]] = {}
+        self._graph = graph = origin.model.skeleton.graph
+        self._parsed: dict[str, Size] = {}
+        self.inputs = {value.name: self._input(value) for value in graph.input}
+        """Facts of the inputs of the main graph; a free dimension that goes by no name is called `input[axis]`."""
+        shapes = [facts.shape for facts in self.inputs.values() if facts.shape is not None]
+        self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
+        """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
+        self._is_stale = bool(self.symbols) and _is_fixed(graph)
+        self._is_distrusted = apart or distrusted
+        self._believes: Callable[[Node], bool] | None = None
+
+    @classmethod
+    def of(cls, origin: Origin) -> "Stated":
+        """What the file of a model states, looked at once."""
+        return origin.index.noted(cls, lambda: cls(origin))
+
+    @cached_property
+    def names_hold(self) -> bool:
+        """Whether dimensions of one name are of one size, as torch.export found: it has a name for each free one.
+
+        Whoever names dimensions by hand may give one name to all; the size of one need not be that of another.  Where
+        there are more names than torch knew of, somebody put inputs there, as where models are merged.
+        """
+        noted = next((item.value for item in self._graph.metadata_props if item.key == RANGES), None)
+        return noted is not None and len(set(re.findall(r"\bs\d+\b", noted))) == len(self.symbols)
+
+    def distrust(self) -> None:
+        """Believe no shape any more that graphs state, but those of the model's inputs."""
+        self._is_distrusted = True
+
+    def believe_only(self, of: Callable[[Node], bool]) -> None:
+        """Believe the shapes that graphs state of the outputs of these nodes, and no others."""
+        self._believes = of
+
+    def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
+        """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
+        key = id(home.proto)
+        if key not in self._infos:
+            self._infos[key] = Infos(home)
+        info = self._infos[key].get(name)
+        if info is None:
+            return UNSTATED
+        kind = info.type.SerializeToString()
+        if kind not in self._by_type:
+            self._by_type[kind] = self._read(info.type)
+        told = self._by_type[kind]
+        is_wrong = self._is_distrusted or (self._is_stale and home.parent is None)
+        if not is_wrong and self._believes is not None:
+            node = home.producers.get(name)
+            is_wrong = node is None or not self._believes(node)
+        return (Draft(told[0].dtype, None), None) if is_wrong else told
+
+    def _read(self, kind: onnx.TypeProto) -> tuple[Draft, Facts | None]:
+        dtype, shape = _tensor(kind)
+        if shape is None:
+            return Draft(dtype, None), None
+        sizes = [self._size(dim) for dim in shape.dim]
+        closed = known(sizes)
+        # No dimensions at all are looked into: writers that mean "any shape" state that too.
+        complete = closed and all(symbols(size) <= self.symbols for size in closed)
+        return Draft(dtype, sizes), Facts(dtype, closed) if complete and dtype is not None else None
+
+    def _input(self, value: onnx.ValueInfoProto) -> Facts:
+        dtype, shape = _tensor(value.type)
+        if shape is None:
+            return Facts(dtype, None)
+        sizes = [self._size(dim) for dim in shape.dim]
+        kept = [size if isinstance(size, int) or not self._is_apart else None for size in sizes]
+        named = [symbol(f"{value.name}[{axis}]") if size is None else size for axis, size in enumerate(kept)]
+        return Facts(dtype, tuple(named))
+
+    def _size(self, dim: onnx.TensorShapeProto.Dimension) -> Size | None:
+        if dim.HasField("dim_value"):
+            return int(dim.dim_value) if dim.dim_value >= 0 else None
+        text = dim.dim_param.strip()
+        if not text:
+            return None
+        if text not in self._parsed:
+            self._parsed[text] = parse(text)
+        size = self._parsed[text]
+        return None if isinstance(size, int) and size < 0 else size
+
+
+def _is_fixed(graph: onnx.GraphProto) -> bool:
+    """Whether value_info has a number for each dimension of each tensor: none of it is of inputs that are free.
+
+    So it is where inputs were freed after the export, by hand say; what is stated speaks of the sizes before.
+    """
+    shapes = (_tensor(value.type)[1] for value in graph.value_info)
+    known_shapes = (shape.dim for shape in shapes if shape is not None)
+    return len(graph.value_info) > 0 and all(dim.HasField("dim_value") for dims in known_shapes for dim in dims)
+
+
+UNSTATED: tuple[Draft, Facts | None] = (Draft(*UNKNOWN), None)
+
+
+def _tensor(kind: onnx.TypeProto) -> tuple[int | None, Any]:
+    """Element type and shape of a tensor or sparse tensor; nothing for a sequence, map or optional."""
+    field = kind.WhichOneof("value")
+    if field not in ("tensor_type", "sparse_tensor_type"):
+        return None, None
+    tensor: Any = getattr(kind, field)
+    return tensor.elem_type if tensor.elem_type in DTYPES else None, tensor.shape if tensor.HasField("shape") else None

@@ -1,0 +1,96 @@
+"""Element types by the shortest road: what a file states, or what nodes tie to that, without a look at any shape."""
+
+from collections.abc import Callable, Iterator
+
+from surgeon.ir.scope import Node, Scope
+from surgeon.ops.schemas import Schema, element_type, type_string
+from surgeon.ops.schemas.attribute_values import DTYPES
+from surgeon.ops.traits.trait_lookup import ONE_TYPE, RETYPING, record
+from surgeon.shapes.declared_types import Stated
+from surgeon.shapes.tensor_types import FLOATS, schema_of
+
+TIED_LIMIT = 256  # tensors looked at for the dtype of one
+UNKNOWN = frozenset({"unknown"})
+FLOAT_STRINGS = frozenset(map(type_string, FLOATS))
+
+
+class Dtypes:
+    """The dtypes that need no evaluation.  evaluated: what tells those of a node that reads nothing."""
+
+    def __init__(self, stated: Stated, evaluated: Callable[[Scope, str], int | None]) -> None:
+        self._stated, self._evaluated = stated, evaluated
+        self._known: dict[tuple[Scope, str], int] = {}  # a tensor keeps its dtype under its name
+
+    def find(self, scope: Scope, name: str) -> int | None:
+        """The dtype, or None where it takes an evaluation."""
+        found = self._known.get((scope, name)) or self._beside(scope, name)
+        if not found:
+            found = next((dtype for dtype, _ in self._of_one_type(scope, name) if dtype), None)
+            if found:
+                self._known[scope, name] = found
+        return found
+
+    def is_float(self, scope: Scope, name: str) -> bool | None:
+        """Whether the tensor holds floats; the exact type may be unknown, as in a function.  None as for `find`."""
+        for dtype, allowed in self._of_one_type(scope, name):
+            if dtype is not None or allowed <= FLOAT_STRINGS:
+                return dtype is None or dtype in FLOATS
+        return None
+
+    def _beside(self, scope: Scope, name: str) -> int | None:
+        """The dtype of a weight or constant that a node reads beside it, where all that it reads is of one type."""
+        source, initializers = scope.producers.get(name), scope.initializers
+        for nodes in (() if source is None else (source,), scope.consumers.get(name, ())[:2]):
+            for node in nodes:
+                if node.op in ONE_TYPE and node.scope is scope:
+                    for beside in node.inputs:
+                        if beside in initializers:
+                            return int(initializers[beside].data_type)
+        return None
+
+    def _of_one_type(self, scope: Scope, name: str) -> Iterator[tuple[int | None, frozenset[str]]]:
+        """(dtype, types that the schema allows) of a tensor and of those below it that must have the same type."""
+        seen, waiting = {name}, [(scope, name)]
+        while waiting and len(seen) < TIED_LIMIT:
+            scope, name = waiting.pop()
+            home = scope.home(name)
+            if home is None:
+                continue
+            node = home.producers.get(name)
+            own = self._own(home, name, node)
+            known = schema_of(home, node.op) if own is None and node is not None else None
+            formal = known.output_at(node.outputs.index(name)) if known is not None and node is not None else None
+            if node is None or known is None or formal is None or not formal.homogeneous:
+                yield own, UNKNOWN
+                continue
+            yield element_type(formal.type), known.types.get(formal.type, UNKNOWN)
+            fresh = [source for source in _tied_inputs(known, node.inputs, formal.type) if source not in seen]
+            seen.update(fresh)
+            # All are of one type: a stored weight tells it at once, where the way back through the data may be long.
+            # Not so of a norm, whose scale TorchScript leaves in half precision where its data became float32.
+            if record(node.op).norm is None:
+                fresh.sort(key=home.initializers.__contains__, reverse=True)
+            waiting += [(home, source) for source in reversed(fresh)]
+
+    def _own(self, home: Scope, name: str, node: Node | None) -> int | None:
+        """The dtype that the file or the node itself states, or that was found before."""
+        known = self._known.get((home, name))
+        if known is not None:
+            return known
+        stored = home.initializers.get(name)
+        if stored is not None:
+            return int(stored.data_type)
+        stated = self._stated.draft(home, name)[0].dtype
+        if stated is not None or node is None:
+            return stated
+        if node.op in RETYPING:
+            target = node.attribute("to")
+            return target.i if target is not None and not target.ref_attr_name and target.i in DTYPES else None
+        return None if any(node.inputs) else self._evaluated(home, name)
+
+
+def _tied_inputs(known: Schema, inputs: tuple[str, ...], variable: str) -> list[str]:
+    """Inputs whose type variable is the given one."""
+    formals = [known.input_at(position) for position in range(len(inputs))]
+    pairs = zip(inputs, formals, strict=True)
+    return [name for name, formal in pairs if name and formal is not None and formal.type == variable]

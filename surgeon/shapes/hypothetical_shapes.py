@@ -1,0 +1,158 @@
+"""Shapes of a model in which some nodes read other tensors than the file has them read: what would follow from it."""
+
+from collections.abc import Iterable
+
+from surgeon.ir.index import Index
+from surgeon.ir.original_model import Origin, as_in_file
+from surgeon.ir.scope import Node, Scope
+from surgeon.shapes.declared_types import Stated
+from surgeon.shapes.dtype_inference import Dtypes
+from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.tensor_types import Draft, Facts, Values
+
+Place = tuple[Scope, str]
+
+
+class Supposed(Shapes):
+    """Facts and values under suppositions: `suppose` has a node read a tensor that there is not yet.
+
+    What the file states of a tensor that hangs on a supposition is not believed, but for its dtype.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._supposed = _SupposedOrigin(index)
+        super().__init__(self._supposed)
+        self._doubted = self._stated = _Doubted(self.origin)
+        self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
+        self.index = index
+        self._escapes: dict[Place, list[Node]] = {}  # nodes whose bodies give a tensor
+        self._owned: dict[Node, list[Scope]] = {}
+        for scope in index.scopes:
+            if scope.owner is not None:
+                self._owned.setdefault(scope.owner, []).append(scope)
+                for value in scope.proto.output:
+                    home = scope.home(value.name)
+                    if home is not None:
+                        self._escapes.setdefault((home, value.name), []).append(scope.owner)
+
+    def suppose(self, node: Node, position: int, name: str, facts: Facts, value: Values | None) -> None:
+        """Let a node read a new tensor of the main graph, of these facts, at a position."""
+        main = self._supposed.add(name)
+        self._facts[main, name], self._values[main, name] = facts, value
+        given = list(self.origin.inputs(node))
+        given += [""] * (position + 1 - len(given))
+        given[position] = name
+        self._supposed.given[node] = tuple(given)
+        self.doubt((node.scope, output) for output in node.outputs if output)
+
+    def restore(self, node: Node) -> None:
+        """Let a node read what the file has it read."""
+        if self._supposed.given.pop(node, None) is not None:
+            self.doubt((node.scope, output) for output in node.outputs if output)
+
+    def doubt(self, places: Iterable[Place]) -> set[Place]:
+        """Forget tensors of the index's scopes and all that follows from them; returns these."""
+        waiting, seen = list(places), set[Place]()
+        while waiting:
+            scope, name = waiting.pop()
+            if (scope, name) in seen or self._is_open(scope, name):
+                continue
+            seen.add((scope, name))
+            for node in [*scope.readers(name), *self._escapes.get((scope, name), ())]:
+                waiting += [(node.scope, output) for output in node.outputs if output]
+                waiting += [(body, given) for body in self._owned.get(node, ()) for given in body.inputs]
+                self._insides.pop(node, None)
+        for scope, name in seen:
+            home = self.origin.scope(scope)
+            self._facts.pop((home, name), None)
+            self._values.pop((home, name), None)
+            self._doubted.doubted.add((id(home.proto), name))
+        return seen
+
+    def _is_open(self, scope: Scope, name: str) -> bool:
+        """Whether nothing is known of a tensor that is doubted already: then nothing that follows from it is."""
+        home = self.origin.scope(scope)
+        known = (home, name) in self._facts or (home, name) in self._values
+        return not known and (id(home.proto), name) in self._doubted.doubted
+
+    def is_constant(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is fixed in the file and follows from no supposition."""
+        home = self.origin.scope(scope).home(name)
+        if home is None or (id(home.proto), name) in self._doubted.doubted:
+            return False
+        return self.origin.constants.is_constant(home, name)
+
+    def _constant(self, home: Scope, name: str) -> Values | None:
+        return super()._constant(home, name) if self.is_constant(home, name) else None
+
+    def _input_draft(self, home: Scope, name: str) -> Draft:
+        """As of `Shapes`; what a Loop hands from turn to turn keeps its shape where the file states a fixed one."""
+        found = super()._input_draft(home, name)
+        said = self._doubted.stated(home, name).shape
+        owner = home.owner
+        if owner is None or home.parent is None or owner.op != "Loop" or found.shape is None or said is None:
+            return found
+        names = [value.name for value in home.proto.input]
+        if names.index(name) < 2 or not all(isinstance(size, int) for size in said):
+            return found
+        return Draft(found.dtype, self.need_facts(home.parent, self.origin.inputs(owner)[names.index(name)]).shape)
+
+    def function(self, call: Node) -> Scope | None:
+        """The local function that a node calls."""
+        return self._called(call)
+
+    def bodies(self, node: Node) -> list[Scope]:
+        """The bodies of a node, as the index has them."""
+        return self._owned.get(node, [])
+
+
+class _Doubted(Stated):
+    """What a file states, but for the shapes of some tensors."""
+
+    def __init__(self, origin: Origin) -> None:
+        super().__init__(origin)
+        self.doubted: set[tuple[int, str]] = set()
+
+    def stated(self, home: Scope, name: str) -> Draft:
+        """What the file states, believed or not."""
+        return super().draft(home, name)[0]
+
+    def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
+        """As of `Stated`; of a tensor that is doubted the dtype alone."""
+        found = super().draft(home, name)
+        if (id(home.proto), name) not in self.doubted:
+            return found
+        return Draft(found[0].dtype, None), None
+
+
+class _SupposedOrigin(Origin):
+    """A source some of whose nodes read other tensors."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index)
+        self.given: dict[Node, tuple[str, ...]] = {}
+
+    def add(self, name: str) -> Scope:
+        """Have the main graph make a tensor."""
+        main = self.scope(self.index.main)
+        assert isinstance(main, _SupposedScope)
+        main.supposed.add(name)
+        return main
+
+    def inputs(self, node: Node) -> tuple[str, ...]:
+        """What a node reads under the suppositions."""
+        return self.given[node] if node in self.given else super().inputs(node)
+
+    def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
+        made = _SupposedScope.beside(scope, parent)
+        made.supposed = set()
+        return as_in_file(scope, made)
+
+
+class _SupposedScope(Scope):
+    """A copy of a scope with tensors that nothing makes yet."""
+
+    supposed: set[str]
+
+    def defines(self, name: str) -> bool:
+        return super().defines(name) or name in self.supposed

@@ -1,0 +1,61 @@
+"""Shapes that are brought together: broadcasting, and the choice between two names of one dimension."""
+
+from collections.abc import Iterable
+
+from surgeon.shapes.algebra.size_expressions import Size, at_least, has_calls, largest, only_call
+from surgeon.shapes.tensor_types import Open, Shape, is_unknown
+
+
+def broadcast(*shapes: Open) -> list[Size | None]:
+    """The shape of a multidirectional broadcast (ONNX, Broadcasting)."""
+    rank = max(map(len, shapes), default=0)
+    padded: list[list[Size | None]] = [[*[1] * (rank - len(shape)), *shape] for shape in shapes]
+    return [_one_of(sizes) for sizes in zip(*padded, strict=True)]
+
+
+def _one_of(sizes: Iterable[Size | None]) -> Size | None:
+    """The size of a dimension to which all of these broadcast."""
+    found: Size | None = 1
+    for size in sizes:
+        if size == found or (size is not None and _is_one(size)):
+            continue
+        found = size if found == 1 else _agreed(found, size)
+    return found
+
+
+def _is_one(size: Size) -> bool:
+    """Whether a size is 1, or a quotient that is so unless nothing is there."""
+    call = only_call(size)
+    return size == 1 or (call is not None and call.kind == "floor" and at_least(call.args[1], call.args[0]))
+
+
+def _agreed(size: Size | None, other: Size | None) -> Size | None:
+    """Of two sizes that are equal or of which one is 1.  A number is the answer; else the larger one.
+
+    Of two that are open either may be the one that is 1.
+    """
+    for one, beside in ((size, other), (other, size)):
+        if isinstance(one, int):
+            return one
+        if one is None:
+            return beside if isinstance(beside, int) else None
+    return None if size is None or other is None else largest(size, other)
+
+
+def equal(size: Size, other: Size) -> Size:
+    """Of two sizes that must be equal, the one that says more."""
+    return min(size, other, key=_vagueness)
+
+
+def _vagueness(size: Size) -> int:
+    """0 for a number, then the plain names, those with calls, and those with an unknown dimension."""
+    if isinstance(size, int):
+        return 0
+    if is_unknown(size):
+        return 3
+    return 2 if has_calls(size, "floor", "min", "max") else 1
+
+
+def same(shape: Shape, other: Shape) -> Shape:
+    """Of two shapes that must be equal, each dimension as the one says it that says more."""
+    return tuple(equal(a, b) for a, b in zip(shape, other, strict=True))

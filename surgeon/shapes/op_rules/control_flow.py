@@ -1,0 +1,203 @@
+"""Bodies of If, Loop and Scan, and of local functions: where they are, what goes into them, and what comes out."""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, TypeAlias
+
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.shapes.algebra.size_expressions import Expr, Size, substitute, symbol, symbols
+from surgeon.shapes.tensor_types import (
+    BOOL,
+    INT64,
+    UNKNOWN,
+    Draft,
+    Facts,
+    Inference,
+    NodeView,
+    Open,
+    axis_of,
+    is_unknown,
+    require,
+)
+
+Functions: TypeAlias = dict[str, dict[str, Scope]]
+OWNERS = frozenset(("If", "Loop", "Scan"))
+
+
+def input_draft(owner: NodeView, body: Scope, name: str) -> Draft:
+    """What the node that holds a body says of one of the body's inputs."""
+    proto: Any = body.proto
+    position = [value.name for value in proto.input].index(name)
+    if owner.node.op == "Loop":
+        if position < 2:
+            return Draft((INT64, BOOL)[position], ())
+        dtype, shape = owner.facts(position)
+        # The number of elements may change from turn to turn; the number of axes hardly ever does.
+        return Draft(dtype, None if shape is None else [None] * len(shape))
+    if owner.node.op != "Scan" or owner.opset < 9:
+        return Draft(*UNKNOWN)
+    dtype, shape = owner.facts(position)
+    states = _states(owner)
+    if position < states or shape is None:
+        return Draft(dtype, shape)
+    axis = axis_of(_listed(owner, "scan_input_axes", position - states), len(shape))
+    return Draft(dtype, (*shape[:axis], *shape[axis + 1 :]))
+
+
+def carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
+    """What goes from turn to turn of a Loop: the body's input, what it is at first, and what it is after a turn."""
+    proto: Any = body.proto
+    if owner.op == "Loop":
+        yield from zip(proto.input[2:], owner.proto.input[2:], (out.name for out in proto.output[1:]), strict=False)
+
+
+def output_drafts(site: NodeView, evaluator: Inference, bodies: Mapping[str, Scope]) -> Sequence[Draft | Facts]:
+    """What the bodies of a node say of its outputs."""
+    found = {name: _facts_of(evaluator, body, body.proto.output) for name, body in bodies.items()}
+    if site.node.op == "If":
+        chosen = taken(site)
+        if chosen:
+            return found.get(chosen, ())
+        pairs = zip(found.get("then_branch", ()), found.get("else_branch", ()), strict=False)
+        return [_either(one, other) for one, other in pairs]
+    require("body" in bodies)
+    body, results = bodies["body"], found["body"]
+    if site.node.op == "Scan":
+        return _scan(site, results)
+    proto: Any = body.proto
+    carried = _facts_of(evaluator, body, proto.input[2:])
+    return _loop(site, results, carried, evaluator.free, _turns(site, evaluator, body))
+
+
+def taken(site: NodeView) -> str | None:
+    """The branch of an If that is always taken, where the condition follows from the sizes."""
+    condition = site.sizes(0)
+    return None if not condition else "then_branch" if condition[0] else "else_branch"
+
+
+def _facts_of(evaluator: Inference, body: Scope, tensors: Any) -> list[Facts]:
+    return [evaluator.need_facts(body, value.name) for value in tensors]
+
+
+def _either(one: Facts, other: Facts) -> Draft:
+    """What holds for both."""
+    dtype = one.dtype if one.dtype == other.dtype else None
+    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
+        return Draft(dtype, None)
+    return Draft(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
+
+
+def _turns(site: NodeView, evaluator: Inference, body: Scope) -> Size | None:
+    """How often a Loop runs its body: as often as its first input says, where no condition ends it before."""
+    turns = site.sizes(0) if site.has(0) else None
+    if turns is None or len(turns) != 1 or not isinstance(turns[0], (int, Expr)) or turns[0] == -1:
+        return None
+    starts = not site.has(1) or site.sizes(1) == [True]
+    return turns[0] if starts and _goes_on(evaluator, body) else None
+
+
+def _goes_on(evaluator: Inference, body: Scope) -> bool:
+    """Whether the condition of a Loop stays as it comes in, or is true."""
+    proto: Any = body.proto
+    name, given = proto.output[0].name, proto.input[1].name
+    while name != given:
+        maker = body.producers.get(name)
+        if maker is None or record(maker.op).transparent != "always":
+            break
+        name = maker.inputs[0]
+    if name == given:
+        return True
+    value = evaluator.need_value(body, name)
+    return value is not None and value.size == 1 and value.reshape(-1)[0] is True
+
+
+def _loop(
+    site: NodeView, results: Sequence[Facts], carried: Sequence[Facts], free: Set[str], turns: Size | None
+) -> Sequence[Draft]:
+    """carried: what the body says of what goes from turn to turn, as it comes in.  free: as in `_invariant`.
+
+    turns: how often it runs.
+    """
+    first = [site.facts(2 + place) for place in range(len(site.inputs) - 2)]
+    same = _invariant(first, carried, results[1:], free)
+    results = [_with(facts, same) for facts in results]
+    ends = [_either(one, facts) for one, facts in zip(first, results[1:], strict=False)]
+    return [*ends, *[_stacked(facts, 0, turns) for facts in results[1 + len(first) :]]]
+
+
+def _invariant(
+    first: Sequence[Facts], carried: Sequence[Facts], ends: Sequence[Facts], free: Set[str]
+) -> dict[str, Size]:
+    """Dimensions of what is carried that are in all turns what they are in the first, by the body's names of them.
+
+    By induction: if all of these are so at the start of a turn, they are so at its end.  free: the dimensions of the
+    model's inputs; any other name that a body states (tf2onnx writes a new one for each dimension) says nothing.
+    """
+    dims: dict[str, tuple[Size, Size]] = {}  # at first, and at the end of a turn
+    for one, inside, end in zip(first, carried, ends, strict=False):
+        if one.shape is not None and inside.shape is not None and end.shape is not None:
+            sizes = zip(one.shape, inside.shape, end.shape, strict=False)
+            dims.update((str(size), (start, last)) for start, size, last in sizes if _is_name(size, free))
+    while True:
+        known = {name: start for name, (start, _) in dims.items()}
+        kept = {name: (start, last) for name, (start, last) in dims.items() if substitute(last, known) == start}
+        if len(kept) == len(dims):
+            return known
+        dims = kept
+
+
+def _is_name(size: Size, free: Set[str]) -> bool:
+    """Whether a dimension has a name that is no dimension of the model's inputs."""
+    return is_unknown(size) or any(symbol(name) == size for name in symbols(size) - free)
+
+
+def _with(facts: Facts, known: Mapping[str, Size]) -> Facts:
+    return facts._replace(shape=None if facts.shape is None else tuple(substitute(size, known) for size in facts.shape))
+
+
+def _scan(site: NodeView, results: Sequence[Facts]) -> Sequence[Draft]:
+    if site.opset < 9:
+        return []
+    states = _states(site)
+    first = site.shape(states)
+    turns = None if first is None else first[axis_of(_listed(site, "scan_input_axes", 0), len(first))]
+    ends = [Draft(*site.facts(place)) for place in range(states)]
+    for place, facts in enumerate(results[states:]):
+        ends.append(_stacked(facts, _listed(site, "scan_output_axes", place), turns))
+    return ends
+
+
+def _states(scan: NodeView) -> int:
+    """How many of the inputs of a Scan are states; the others are scanned."""
+    states = len(scan.inputs) - int(scan.attribute("num_scan_inputs", 0))
+    require(states >= 0)
+    return states
+
+
+def _stacked(facts: Facts, axis: int, turns: Any) -> Draft:
+    if facts.shape is None:
+        return Draft(facts.dtype, None)
+    shape: Open = facts.shape
+    axis = axis_of(axis, len(shape) + 1)
+    return Draft(facts.dtype, [*shape[:axis], turns, *shape[axis:]])
+
+
+def _listed(site: NodeView, name: str, place: int) -> int:
+    axes = site.attribute(name)
+    return int(axes[place]) if axes else 0
+
+
+def functions_of(origin: Origin) -> Functions:
+    """The local functions by qualified op and overload."""
+    found: Functions = {}
+    for scope in origin.index.functions:
+        proto: Any = scope.proto
+        found.setdefault(qualified(proto.domain, proto.name), {})[proto.overload] = origin.scope(scope)
+    return found
+
+
+def bodies_of(origin: Origin, node: Node) -> dict[str, Scope]:
+    """The bodies of a node, by the attribute that holds them."""
+    attributes: Any = node.proto.attribute if (found := origin.bodies(node)) else ()
+    return {attributes[scope.address[-2][1]].name: scope for scope in found}

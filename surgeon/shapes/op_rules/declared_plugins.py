@@ -1,0 +1,60 @@
+"""Shapes behind a plugin that a user declared: by what the declaration says of its outputs."""
+
+from collections.abc import Sequence
+
+from onnx import AttributeProto
+
+from surgeon.ir.scope import split_op
+from surgeon.ops.plugins.plugin_declaration import VERSION, Plugin, Port, own_plugins
+from surgeon.ops.schemas.attribute_values import element_type
+from surgeon.shapes.algebra.size_expressions import Size, parse, substitute, symbols
+from surgeon.shapes.tensor_types import Draft, NodeView, require
+
+
+def declared(site: NodeView) -> Sequence[Draft]:
+    """What the declaration of a plugin says of the outputs of a node; nothing for any other op.
+
+    A name stands for the size that an input has there, or for the number of an attribute.
+    """
+    known = own_plugins()
+    name = split_op(site.node.op)[1]
+    found = next((one for one in known if one.name == name and one.version == _version(site)), None)
+    if found is None:
+        return []
+    sizes = _sizes(site, found)
+    return [Draft(_dtype(site, found, port), _shape(found.shapes.get(port.name), sizes)) for port in found.outputs]
+
+
+def _version(site: NodeView) -> str:
+    given = site.resolved(VERSION)
+    return "1" if given is None else given.s.decode(errors="replace")
+
+
+def _sizes(site: NodeView, plugin: Plugin) -> dict[str, Size]:
+    """What names in the shapes of a declaration stand for."""
+    sizes: dict[str, Size] = {}
+    for place, port in enumerate(plugin.inputs):
+        shape, told = site.shape(place), plugin.shapes.get(port.name)
+        if shape is None or told is None:
+            continue
+        require(len(told) == len(shape))
+        sizes |= {name: size for name, size in zip(told, shape, strict=True) if name.isidentifier()}
+    for name, field in plugin.attributes.items():
+        given = site.resolved(name) if field.kind == "int" and field.length == 1 else None
+        if given is not None and given.type == AttributeProto.INT:
+            sizes[name] = given.i
+    return sizes
+
+
+def _shape(told: Sequence[str] | None, sizes: dict[str, Size]) -> list[Size | None] | None:
+    if told is None:
+        return None
+    found = [parse(text) for text in told]
+    return [substitute(size, sizes) if symbols(size) <= sizes.keys() else None for size in found]
+
+
+def _dtype(site: NodeView, plugin: Plugin, port: Port) -> int | None:
+    if len(port.dtypes) == 1:
+        return element_type(f"tensor({port.dtypes[0]})")
+    places = [place for place, one in enumerate(plugin.inputs) if one.name == port.like]
+    return site.dtype(places[0]) if places else None

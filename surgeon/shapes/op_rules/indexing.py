@@ -1,0 +1,176 @@
+"""Rules for ops that pick or count elements: slices, gathers, searches and sorts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+
+from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, largest, only_call, product, smallest
+from surgeon.shapes.tensor_types import INT64, Draft, Facts, NodeView, Open, Rule, Shape, axis_of, require
+
+FAR = 2**31 - 1  # an end from here on means "to the end" (ONNX, Slice)
+
+
+def slice_parameters(site: NodeView) -> tuple[list[Any], list[Any], list[int], list[int]] | None:
+    """(starts, ends, axes, steps) of a Slice, starts and ends with None for unknown ones; None if axes are unknown."""
+    if site.opset < 10:
+        starts, ends = list(site.attribute("starts") or ()), list(site.attribute("ends") or ())
+        listed = list(site.attribute("axes") or range(len(starts)))
+        require(len(starts) == len(ends) == len(listed))
+        return starts, ends, listed, [1] * len(starts)
+    axes = site.numbers(3) if site.has(3) else None
+    steps = site.numbers(4) if site.has(4) else None
+    if (site.has(3) and axes is None) or (site.has(4) and steps is None):
+        return None
+    bounds = [site.value(1), site.value(2)]
+    lengths = [len(found.reshape(-1)) for found in bounds if found is not None]
+    count = len(axes) if axes is not None else (lengths or [-1])[0]
+    if count < 0:
+        return None
+    starts, ends = ([None] * count if found is None else found.reshape(-1).tolist() for found in bounds)
+    axes, steps = list(range(count)) if axes is None else axes, [1] * count if steps is None else steps
+    require(len(starts) == len(ends) == len(axes) == len(steps))
+    return starts, ends, axes, steps
+
+
+def _from_front(bound: Size | None, size: Size) -> Size | None:
+    """A start or end of a Slice with a positive step as an index of at least 0; None where its sign is unknown.
+
+    One that is the negative of a size counts from the end: of a size of 0, for which it would not, nothing is left.
+    """
+    if isinstance(bound, int) and abs(bound) >= FAR:
+        return size if bound > 0 else 0
+    if bound is None or at_least(bound, 0):
+        return bound
+    return largest(bound + size, 0) if at_least(0, bound) else None
+
+
+def slice_range(size: int, start: int, end: int, step: int) -> range:
+    """The places of an axis that a Slice takes: where it runs backwards, it begins at the first one at least."""
+    first, last = (bound + size if bound < 0 else bound for bound in (start, end))
+    least, most = (-1, size - 1) if step < 0 else (0, size)
+    return range(min(max(first, 0), most), min(max(last, least), most), step)
+
+
+def slice_size(size: Size, start: Size | None, end: Size | None, step: int) -> Size | None:
+    """How many elements of an axis a Slice takes (ONNX, Slice)."""
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        require(step != 0)
+        return len(slice_range(size, start, end, step))
+    if step < 0:
+        if isinstance(start, int) and isinstance(end, int) and (start == -1 or start >= FAR) and end <= -FAR:
+            return floor_div(size - 1, -step) + 1
+        return None
+    first, last = _from_front(start, size), _from_front(end, size)
+    if first is None or last is None or step == 0:
+        return None
+    lasts, firsts = _items("min", smallest(last, size)), _items("max", first)
+    length = largest(smallest(*(a - b for a in lasts for b in firsts)), 0)
+    return floor_div(length + step - 1, step)
+
+
+def _items(kind: str, size: Size) -> tuple[Size, ...]:
+    """What a call of this kind chooses from; any other size by itself."""
+    call = only_call(size)
+    return call.args if call is not None and call.kind == kind else (size,)
+
+
+def _slice(site: NodeView) -> Sequence[Draft]:
+    (dtype, shape), found = site.ranked(0), slice_parameters(site)
+    if found is None:
+        return [Draft(dtype, [None] * len(shape))]
+    sizes: list[Size | None] = list(shape)
+    for start, end, axis, step in zip(*found, strict=True):
+        axis = axis_of(axis, len(shape))
+        sizes[axis] = slice_size(shape[axis], start, end, step)
+    return [Draft(dtype, sizes)]
+
+
+def _gather(site: NodeView) -> Sequence[Facts]:
+    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
+    axis = axis_of(site.attribute("axis", 0), len(shape))
+    return [Facts(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
+
+
+def _gather_elements(site: NodeView) -> Sequence[Facts]:
+    return [Facts(site.dtype(0), site.shape(1))]
+
+
+def _gather_nd(site: NodeView) -> Sequence[Facts]:
+    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
+    if not indices or not isinstance(indices[-1], int):
+        return [Facts(dtype, None)]
+    taken = site.attribute("batch_dims", 0) + indices[-1]
+    return [Facts(dtype, (*indices[:-1], *shape[taken:]))]
+
+
+def _top_k(site: NodeView) -> Sequence[Draft]:
+    dtype, shape = site.ranked(0)
+    axis = axis_of(site.attribute("axis", -1), len(shape))
+    listed: Sequence[Size] | None = site.sizes(1) if site.has(1) else [site.attribute("k")]
+    sizes = [*shape[:axis], listed[0] if listed else None, *shape[axis + 1 :]]
+    return [Draft(dtype, sizes), Draft(INT64, sizes)]
+
+
+def _non_zero(site: NodeView) -> Sequence[Draft]:
+    """Of a tensor filled with one number, as TorchScript writes the indices 0, 1, ... of an axis, all are there."""
+    shape, filled = site.shape(0), site.maker(0)
+    count: Size | None = None
+    if shape and filled is not None and filled.node.op == "ConstantOfShape":
+        count = product(shape) if fills(filled) else 0
+    return [Draft(INT64, [None if shape is None else max(len(shape), 1), count])]
+
+
+def fills(site: NodeView) -> Any:
+    """The number that ConstantOfShape fills a tensor with."""
+    filling = site.attribute("value")
+    return np.float32(0) if filling is None else numpy_helper.to_array(filling.t).reshape(-1)[0]
+
+
+def _one_hot(site: NodeView) -> Sequence[Draft]:
+    dtype, (_, shape) = site.dtype(2), site.ranked(0)
+    depth: Sequence[Size] | None = site.sizes(1) or [int(number) for number in site.floats(1) or ()]
+    axis = axis_of(site.attribute("axis", -1), len(shape) + 1)
+    return [Draft(dtype, [*shape[:axis], depth[0] if depth else None, *shape[axis:]])]
+
+
+def _unique(site: NodeView) -> Sequence[Draft]:
+    dtype, shape = site.facts(0)
+    axis = site.attribute("axis")
+    found: Open | None = [None]
+    if axis is not None:
+        found = None if shape is None else _with_open(shape, axis_of(axis, len(shape)))
+    return [Draft(dtype, found), *[Draft(INT64, [None])] * 3]
+
+
+def _compress(site: NodeView) -> Sequence[Draft]:
+    dtype, shape = site.facts(0)
+    axis = site.attribute("axis")
+    if axis is None:
+        return [Draft(dtype, [None])]
+    return [Draft(dtype, None if shape is None else _with_open(shape, axis_of(axis, len(shape))))]
+
+
+def _with_open(shape: Shape, axis: int) -> Open:
+    return [*shape[:axis], None, *shape[axis + 1 :]]
+
+
+def _non_max_suppression(site: NodeView) -> Sequence[Draft]:
+    return [Draft(INT64, [None, 3])]
+
+
+RULES: dict[str, Rule] = {
+    "Slice": _slice,
+    "Gather": _gather,
+    "com.microsoft::GatherBlockQuantized": lambda site: [Facts(site.dtype(2), _gather(site)[0].shape)],
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "com.microsoft::GatherND": _gather_nd,
+    "TopK": _top_k,
+    "NonZero": _non_zero,
+    "OneHot": _one_hot,
+    "Unique": _unique,
+    "Compress": _compress,
+    "NonMaxSuppression": _non_max_suppression,
+}

@@ -1,0 +1,227 @@
+"""Rules for products: MatMul, Gemm, Einsum, convolutions and pools."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, smallest
+from surgeon.shapes.op_rules.broadcasting import broadcast, equal
+from surgeon.shapes.tensor_types import INT32, INT64, Draft, Facts, NodeView, Open, Rule, Shape, require
+
+
+def product_shape(left: Shape | None, right: Shape | None) -> Open | None:
+    """The shape of numpy.matmul; None where a rank is unknown."""
+    if left is None or right is None or not left or not right:
+        return None
+    rows, columns = list(left[-2:-1]), list(right[-1:]) if len(right) > 1 else []
+    return [*broadcast(left[:-2], right[:-2]), *rows, *columns]
+
+
+def _swapped(shape: Shape | None, swap: object) -> Shape | None:
+    return (*shape[:-2], shape[-1], shape[-2]) if shape is not None and swap and len(shape) > 1 else shape
+
+
+def _matmul(site: NodeView) -> Sequence[Draft]:
+    return [Draft(site.dtype(0) or site.dtype(1), product_shape(site.shape(0), site.shape(1)))]
+
+
+def _fused_matmul(site: NodeView) -> Sequence[Draft]:
+    if site.attribute("transBatchA") or site.attribute("transBatchB"):
+        return [Draft(site.dtype(0), None)]
+    left = _swapped(site.shape(0), site.attribute("transA"))
+    right = _swapped(site.shape(1), site.attribute("transB"))
+    return [Draft(site.dtype(0), product_shape(left, right))]
+
+
+def _integer_matmul(site: NodeView) -> Sequence[Draft]:
+    return [Draft(INT32, product_shape(site.shape(0), site.shape(1)))]
+
+
+def _matmul_to_float(site: NodeView) -> Sequence[Draft]:
+    """The scales, which come after both operands, are of the type of the result."""
+    return [Draft(site.dtype(2), product_shape(site.shape(0), site.shape(1)))]
+
+
+def _quantized_matmul(site: NodeView) -> Sequence[Draft]:
+    return [Draft(site.dtype(7), product_shape(site.shape(0), site.shape(3)))]
+
+
+def _matmul_n_bits(site: NodeView) -> Sequence[Draft]:
+    shape, columns = site.shape(0), site.attribute("N")
+    return [Draft(site.dtype(0), None if shape is None else [*shape[:-1], columns])]
+
+
+def _gemm(site: NodeView) -> Sequence[Facts]:
+    return [Facts(site.dtype(0) or site.dtype(1), _of_matrices(site, 1))]
+
+
+def _quantized_gemm(site: NodeView) -> Sequence[Facts]:
+    """Floats come out without a zero point of the result."""
+    return [Facts(site.dtype(8) if site.has(8) else 1, _of_matrices(site, 3))]
+
+
+def _of_matrices(site: NodeView, second: int) -> tuple[Size, ...] | None:
+    """The shape of a product of two matrices that may lie transposed.  second: the slot of the right one."""
+    left = _swapped(site.shape(0), site.attribute("transA"))
+    right = _swapped(site.shape(second), site.attribute("transB"))
+    require(all(shape is None or len(shape) == 2 for shape in (left, right)))
+    return None if left is None or right is None else (left[0], right[1])
+
+
+def _einsum(site: NodeView) -> Sequence[Draft]:
+    """Labels bind sizes; an ellipsis stands for axes that broadcast."""
+    dtype = site.dtype(0)
+    equation = site.attribute("equation", "").replace(" ", "").replace("...", ".")
+    given, arrow, result = equation.partition("->")
+    if not arrow:
+        labels = [label for label in given if label not in ",."]
+        once = sorted(label for label in set(labels) if labels.count(label) == 1)
+        result = ("." if "." in given else "") + "".join(once)
+    sizes: dict[str, Size] = {}
+    rest: Open = []
+    for position, term in enumerate(given.split(",")):
+        _, shape = site.ranked(position)
+        before, dots, after = term.partition(".")
+        end = len(shape) - len(after)
+        require(len(before) + len(after) <= len(shape) and (bool(dots) or end == len(before)))
+        if dots:
+            rest = broadcast(rest, shape[len(before) : end])
+        for label, size in zip(before + after, (*shape[: len(before)], *(shape[end:] if after else ())), strict=True):
+            old = sizes.get(label, 1)
+            sizes[label] = size if old == 1 else old if size == 1 else equal(old, size)
+    spread = [(list(rest) if label == "." else [sizes[label]]) for label in result]
+    return [Draft(dtype, [size for part in spread for size in part])]
+
+
+class _Windows:
+    """The attributes of a convolution or pool, one number for each spatial axis."""
+
+    def __init__(self, site: NodeView, kernel: Sequence[Size], rank: int) -> None:
+        self.kernel = kernel
+        self.strides: list[int] = site.attribute("strides") or [1] * rank
+        self.dilations: list[int] = site.attribute("dilations") or [1] * rank
+        self.pads: list[int] = site.attribute("pads") or [0] * 2 * rank
+        self.auto: str = site.attribute("auto_pad", "NOTSET")
+        self.rank = rank
+        require(len(kernel) == len(self.strides) == len(self.dilations) == rank and len(self.pads) == 2 * rank)
+
+    def extent(self, axis: int) -> Size:
+        """What the dilated kernel covers."""
+        return (self.kernel[axis] - 1) * self.dilations[axis] + 1
+
+    def padding(self, axis: int) -> int:
+        """The padding at both ends together; none of those that are chosen automatically."""
+        return self.pads[axis] + self.pads[axis + self.rank] if self.auto in ("NOTSET", "") else 0
+
+    def size(self, axis: int, size: Size, ceil: bool = False) -> Size:
+        """The number of places of the kernel along an axis of a convolution or pool."""
+        stride = self.strides[axis]
+        if self.auto.startswith("SAME"):
+            return floor_div(size + stride - 1, stride)
+        room = size + self.padding(axis) - self.extent(axis)
+        if not ceil or stride == 1:
+            return floor_div(room, stride) + 1
+        # A last window that would start in the padding at the end does not count.
+        last = floor_div(size + self.pads[axis] - 1, stride)
+        return smallest(-floor_div(-room, stride), last) + 1
+
+    def pooled(self, axis: int, size: Size, ceil: bool) -> Size | None:
+        """The same of a pool; None where ONNX Runtime has it otherwise than the standard."""
+        is_too_large = isinstance(size, int) and not at_least(size + self.padding(axis), self.extent(axis))
+        is_same = self.auto.startswith("SAME")
+        is_odd = self.dilations[axis] > 1 if is_same else is_too_large
+        return None if is_odd else self.size(axis, size, ceil)
+
+    def transposed(self, axis: int, size: Size, extra: int) -> Size:
+        """The size along an axis of the output of a transposed convolution."""
+        full = (size - 1) * self.strides[axis] + extra + self.extent(axis)
+        if self.auto.startswith("SAME"):  # nothing is added where windows do not overlap
+            return smallest(size * self.strides[axis], full)
+        return full - self.padding(axis)
+
+
+def _convolved(site: NodeView, data: Shape | None, weight: Shape | None) -> Open | None:
+    if data is None or weight is None:
+        return None
+    require(len(data) == len(weight) > 1)
+    spatial = data[2:]
+    windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], len(spatial))
+    return [data[0], weight[0], *(windows.size(axis, size) for axis, size in enumerate(spatial))]
+
+
+def _convolution(site: NodeView) -> Sequence[Draft]:
+    return [Draft(site.dtype(0), _convolved(site, site.shape(0), site.shape(1)))]
+
+
+def _integer_convolution(site: NodeView) -> Sequence[Draft]:
+    return [Draft(INT32, _convolved(site, site.shape(0), site.shape(1)))]
+
+
+def _quantized_convolution(site: NodeView) -> Sequence[Draft]:
+    return [Draft(site.dtype(7), _convolved(site, site.shape(0), site.shape(3)))]
+
+
+def _transposed_convolution(site: NodeView) -> Sequence[Draft]:
+    (dtype, data), (_, weight) = site.ranked(0), site.ranked(1)
+    require(len(data) == len(weight) > 1)
+    rank = len(data) - 2
+    windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], rank)
+    extra: list[int] = site.attribute("output_padding") or [0] * rank
+    stated: list[int] = site.attribute("output_shape") or []
+    require(len(extra) == rank and len(stated) in (0, rank, rank + 2))
+    spatial: list[Size] = list(stated[-rank:]) or [
+        windows.transposed(axis, size, extra[axis]) for axis, size in enumerate(data[2:])
+    ]
+    return [Draft(dtype, [data[0], weight[1] * site.attribute("group", 1), *spatial])]
+
+
+def _pool(site: NodeView) -> Sequence[Draft]:
+    dtype, data = site.facts(0)
+    kernel: Any = site.attribute("kernel_shape")
+    if data is None or kernel is None:
+        return [Draft(dtype, None), Draft(INT64, None)]
+    require(len(data) > 1)
+    windows = _Windows(site, kernel, len(data) - 2)
+    ceil = bool(site.attribute("ceil_mode", 0))
+    shape = [*data[:2], *(windows.pooled(axis, size, ceil) for axis, size in enumerate(data[2:]))]
+    return [Draft(dtype, shape), Draft(INT64, shape)]
+
+
+def _global_pool(site: NodeView) -> Sequence[Facts]:
+    dtype, data = site.facts(0)
+    return [Facts(dtype, None if data is None else (*data[:2], *[1] * (len(data) - 2)))]
+
+
+def _quantized_pool(site: NodeView) -> Sequence[Draft]:
+    """As of floats; of channels that are the last axis nothing is told."""
+    return [Draft(site.dtype(0), None)] if site.attribute("channels_last", 0) else _pool(site)[:1]
+
+
+def _quantized_global_pool(site: NodeView) -> Sequence[Facts]:
+    return [Facts(site.dtype(0), None)] if site.attribute("channels_last", 0) else _global_pool(site)
+
+
+RULES: dict[str, Rule] = {
+    "MatMul": _matmul,
+    "MatMulInteger": _integer_matmul,
+    "QLinearMatMul": _quantized_matmul,
+    "com.microsoft::FusedMatMul": _fused_matmul,
+    "com.microsoft::TransposeMatMul": _fused_matmul,
+    "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
+    "com.microsoft::DynamicQuantizeMatMul": _matmul,
+    "com.microsoft::GemmFastGelu": _matmul,
+    "com.microsoft::FusedGemm": _gemm,
+    "com.microsoft::MatMulNBits": _matmul_n_bits,
+    "com.microsoft::QGemm": _quantized_gemm,
+    "Gemm": _gemm,
+    "Einsum": _einsum,
+    "Conv": _convolution,
+    "com.microsoft::FusedConv": _convolution,
+    "ConvInteger": _integer_convolution,
+    "QLinearConv": _quantized_convolution,
+    "ConvTranspose": _transposed_convolution,
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    "com.microsoft::QLinearAveragePool": _quantized_pool,
+    "com.microsoft::QLinearGlobalAveragePool": _quantized_global_pool,
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
+}
+BY_FACTS = frozenset(op for op, rule in RULES.items() if rule is _matmul)

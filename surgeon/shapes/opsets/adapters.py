@@ -1,0 +1,273 @@
+"""Adapters: what a node needs so that it means at the next version of its op what it meant before.
+
+An adapter takes the change of one node and edits it; it raises Refused where the node would mean something else.
+Sources: the operator change log of ONNX (docs/Changelog.md), the version converter's adapters
+(onnx/version_converter/adapters), and ONNX Runtime's kernels where ONNX leaves the meaning open.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from surgeon.errors import require
+from surgeon.ops.traits.trait_lookup import RECORDS
+from surgeon.shapes.opsets.node_change import Change, Moved
+
+
+def _move_axes(change: Change) -> None:
+    axes = change.value("axes")
+    if axes is not None:
+        require(axes, "its empty axes got another meaning")
+        change.move("axes", np.asarray(axes, np.int64))
+
+
+def _move_split(change: Change) -> None:
+    sizes = change.value("split")
+    if sizes is not None:
+        change.move("split", np.asarray(sizes, np.int64))
+
+
+def _number_outputs(change: Change) -> None:
+    if "split" not in change.moved and not any(change.node.inputs[1:]):
+        change.add("num_outputs", change.outputs)
+
+
+def _move_ratio(change: Change) -> None:
+    """Dropout: inference before and after, as training_mode is not given; bool mask since opset 10."""
+    ratio = change.value("ratio")
+    if ratio is not None:
+        change.move("ratio", np.asarray(ratio, np.float32))
+
+
+def _move_bounds(change: Change) -> None:
+    """Clip: a bound that is not set stays the end of its dtype, or of float32, which is beyond that of float16."""
+    least, most = change.number("min"), change.number("max")
+    if least is not None or most is not None:
+        change.move("min", least)
+    if most is not None:
+        change.move("max", most, 2)
+
+
+def _move_pads(change: Change) -> None:
+    filled = change.number("value")
+    change.move("pads", np.asarray(change.value("pads"), np.int64))
+    if filled is not None:
+        change.move("value", filled, 2)
+
+
+def _move_count(change: Change) -> None:
+    change.move("k", np.asarray([change.value("k")], np.int64))
+
+
+def _move_ranges(change: Change) -> None:
+    for place, name in enumerate(("starts", "ends", "axes"), 1):
+        values = change.value(name)
+        if values is not None:
+            change.move(name, np.asarray(values, np.int64), place)
+
+
+def _keep_sampling(change: Change) -> None:
+    """RoiAlign: what it did before got a name when the default changed."""
+    change.add("coordinate_transformation_mode", "output_half_pixel")
+
+
+def _rename_modes(change: Change) -> None:
+    """GridSample: bilinear and bicubic, also the default, have other names for the same."""
+    mode = {b"bilinear": "linear", b"bicubic": "cubic"}.get(change.value("mode"))
+    if mode is not None:
+        change.drop("mode")
+        change.add("mode", mode)
+
+
+def _type_of_scale(_: Change) -> None:
+    """DequantizeLinear: float like the scale, then of the scale's type, then of that unless output_dtype is set."""
+
+
+def _last_axis(change: Change) -> None:
+    """Softmax and its kin: over the flattened tail before, over one axis now."""
+    given, shape = change.value("axis"), change.shape
+    if given == -1:
+        return
+    first, longer = 1 if given is None else int(given), None
+    if shape is not None:
+        first = first % len(shape) if shape else 0
+        if first >= len(shape) - 1:
+            return
+        longer = [place for place in range(first, len(shape)) if shape[place] != 1]
+    if "axis" in change.attributes:
+        change.drop("axis")
+    change.add("axis", longer[0] if longer and len(longer) == 1 else -1)
+    if longer is not None and len(longer) < 2:  # the other axes of the tail have one element each
+        return
+    change.said.append(f"works over the axes from {first} on, flattened, between a Flatten and a Reshape")
+    change.around = partial(_flattened, first)
+
+
+def _flattened(axis: int, node: NodeProto, fresh: Callable[[str], str]) -> Sequence[NodeProto]:
+    """A node over the last axis, between a Flatten from an axis on and a Reshape back."""
+    source, result = node.input[0], node.output[0]
+    flat, made, shape = (fresh(f"{result}_{what}") for what in ("flat", "last", "shape"))
+    node.input[0], node.output[0] = flat, made
+    return [
+        helper.make_node("Shape", [source], [shape], _name_of(node, "shape")),
+        helper.make_node("Flatten", [source], [flat], _name_of(node, "flatten"), axis=axis),
+        node,
+        helper.make_node("Reshape", [made, shape], [result], _name_of(node, "reshape")),
+    ]
+
+
+def _name_of(node: NodeProto, what: str) -> str:
+    """The name of a new node beside one; nameless as that is."""
+    return f"{node.name}_{what}" if node.name else ""
+
+
+def _add_region(change: Change) -> None:
+    """Resize-11: the sampling that was implied until then gets its name.  roi is required there, and not read.
+
+    ONNX leaves open how version 10 rounds.  ONNX Runtime (upsamplebase.h) rounds down where it enlarges and up where it
+    shrinks, axis by axis; without a scale that is known nobody can tell which of them a node does.
+    """
+    scales = np.ones(1) if change.node.op == "Upsample" else change.constant(1)  # ONNX: that is of 1 and more
+    change.operands.insert(1, Moved("roi", np.zeros(0, np.float32)))
+    change.add("coordinate_transformation_mode", "asymmetric")
+    if change.value("mode") in (None, b"nearest"):
+        require(scales is not None, "it rounds down to enlarge and up to shrink before, and its scales are unknown,")
+        known = np.asarray(scales)
+        shrinks, enlarges = bool((known < 1).any()), bool((known > 1).any())
+        require(not (shrinks and enlarges), "it enlarges one axis and shrinks another, and rounds both in one way")
+        change.add("nearest_mode", "ceil" if shrinks else "floor")
+
+
+def _move_scales(change: Change) -> None:
+    change.move("scales", np.asarray(change.value("scales"), np.float32))
+
+
+def _move_axis(change: Change) -> None:
+    """DFT: an axis that is not set was the first behind the batch, and is the last of the signal now."""
+    axis, rank = change.value("axis"), change.rank
+    if rank is not None and (1 if axis is None else axis) % rank == rank - 2:
+        if axis is not None:
+            change.drop("axis")
+        return
+    if change.inputs == 1:
+        change.operands.append("")
+    change.move("axis", np.asarray(1 if axis is None else axis, np.int64), 2)
+
+
+def _by_channel(change: Change) -> None:
+    """GroupNormalization: scale and bias had one element for each group, and have one for each channel now."""
+    shape, groups = change.shape, change.value("num_groups")
+    channels = shape[1] if shape is not None and len(shape) > 1 else None
+    require(isinstance(channels, int), "its scale and bias are by channel, and the number of channels is unknown,")
+    given = [change.constant(place) for place in (1, 2)]
+    require(all(one is not None for one in given), "its scale and bias are by channel, and they are not constants,")
+    if groups == channels:
+        return
+    for place, (name, one) in enumerate(zip(("scale", "bias"), given, strict=True), 1):
+        change.operands[place] = Moved(name, np.repeat(np.asarray(one), channels // groups))
+    change.said.append("scale and bias are repeated for each channel")
+
+
+def _of_one_type(change: Change) -> None:
+    """LayerNormalization: ONNX Runtime's own, before there was one in ONNX, gives what the type of its scale is."""
+    known = change.type_string(0)
+    require(known and known == change.type_string(1), "its scale is not known to be of the type of its input,")
+
+
+def _of_float(change: Change) -> None:
+    """Range: its steps are added up in float32 where they are of half precision."""
+    known = change.type_string(0)
+    require(known and known not in ("tensor(float16)", "tensor(bfloat16)"), "its steps are rounded otherwise,")
+
+
+def _spatial(change: Change) -> None:
+    require(change.value("spatial") != 0, "its attribute spatial went")
+    if "spatial" in change.attributes:
+        change.drop("spatial")
+
+
+def _inference_only(change: Change) -> None:
+    """BatchNormalization: one output means inference, which is what it stayed."""
+    require(change.outputs == 1, "its training outputs changed")
+
+
+def _whole_windows(change: Change) -> None:
+    """Pooling: what a window that hangs over the edge counts changed with ceil_mode; there must be none."""
+    if change.value("ceil_mode"):
+        sizes, windows = (change.shape or ())[2:], _windows(change)
+        is_known = windows is not None and all(isinstance(size, int) for size in sizes)
+        fits = is_known and all(
+            (size + first + last - window) % step == 0
+            for size, (window, step, first, last) in zip(sizes, windows or (), strict=False)
+        )
+        require(fits, "its ceil_mode changed" + ("" if is_known else ", and its sizes are unknown,"))
+
+
+def _windows_inside(change: Change) -> None:
+    """MaxPool: of windows that hang over the edge only those went that lie in the padding entirely."""
+    windows = _windows(change)
+    if windows is None or any(step + last > window for window, step, _, last in windows):
+        _whole_windows(change)
+
+
+def _windows(change: Change) -> list[tuple[int, int, int, int]] | None:
+    """The extent of a pooling window, its step, and the padding before and behind, for each axis; None for padding
+    that follows the sizes."""
+    if change.value("auto_pad") in (b"SAME_UPPER", b"SAME_LOWER"):
+        return None
+    kernel = change.value("kernel_shape")
+    ones = [1] * len(kernel)
+    steps, gaps = change.value("strides") or ones, change.value("dilations") or ones
+    pads = change.value("pads") or [0] * 2 * len(kernel)
+    extents = [(window - 1) * gap + 1 for window, gap in zip(kernel, gaps, strict=True)]
+    return list(zip(extents, steps, pads[: len(kernel)], pads[len(kernel) :], strict=True))
+
+
+def _padded_alike(_: Change) -> None:
+    """ConvTranspose: ONNX put the odd element of SAME_UPPER in front until opset 11; ONNX Runtime never did."""
+
+
+def _no_tensorflow_pixels(change: Change) -> None:
+    """Resize: TensorFlow's pixels of nearest neighbours, rounded down, are half pixels that are rounded half up."""
+    if change.value("coordinate_transformation_mode") == b"tf_half_pixel_for_nn":
+        is_nearest = change.value("mode") in (None, b"nearest") and change.value("nearest_mode") == b"floor"
+        require(is_nearest, "its tf_half_pixel_for_nn went")
+        change.drop("coordinate_transformation_mode")
+        change.drop("nearest_mode")
+        change.add("coordinate_transformation_mode", "half_pixel")
+        change.add("nearest_mode", "round_prefer_ceil")
+
+
+_AXES_MOVED = [op for op in RECORDS.values() if op.axes is not None and op.axes.since and op.axes.slot == 1]
+ADAPTERS: Mapping[tuple[str, int], Callable[[Change], None]] = {
+    **{(op.name, op.axes.since): _move_axes for op in _AXES_MOVED if op.axes is not None},
+    **{(name, 13): _last_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    **{("AveragePool", version): _whole_windows for version in (19, 22)},
+    ("LpPool", 22): _whole_windows,
+    ("MaxPool", 22): _windows_inside,
+    ("Clip", 11): _move_bounds,
+    ("Pad", 11): _move_pads,
+    ("Slice", 10): _move_ranges,
+    ("Split", 13): _move_split,
+    ("Split", 18): _number_outputs,
+    ("TopK", 10): _move_count,
+    ("Dropout", 12): _move_ratio,
+    ("RoiAlign", 16): _keep_sampling,
+    ("GridSample", 20): _rename_modes,
+    **{("DequantizeLinear", version): _type_of_scale for version in (19, 23)},
+    ("BatchNormalization", 9): _spatial,
+    ("BatchNormalization", 14): _inference_only,
+    ("ConvTranspose", 11): _padded_alike,
+    ("Upsample", 9): _move_scales,
+    ("Upsample", 10): lambda change: change.become("Resize"),
+    ("Resize", 11): _add_region,
+    ("Resize", 13): _no_tensorflow_pixels,
+    ("Scatter", 11): lambda change: change.become("ScatterElements"),
+    ("DFT", 20): _move_axis,
+    ("GroupNormalization", 21): _by_channel,
+    ("LayerNormalization", 17): _of_one_type,
+    ("Range", 27): _of_float,
+}
+"""By op and version: from the version before to this one."""

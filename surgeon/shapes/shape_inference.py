@@ -1,0 +1,404 @@
+"""Facts and values of the tensors of the source, evaluated on demand and remembered.
+
+Order of trust: inputs and initializers; what was learned by running the model; what the file states in numbers and
+in free dimensions of the inputs; the op's own rule; whatever else the file states; onnx's inference of the one node.
+A dimension of which nothing is known is a symbol of its own, `?name[axis]`.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from itertools import count
+from math import prod
+from typing import Any, TypeAlias
+
+from onnx import AttributeProto
+
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Node, Scope
+from surgeon.shapes.algebra.integer_width import held
+from surgeon.shapes.algebra.size_expressions import Expr, symbol
+from surgeon.shapes.declared_types import UNSTATED, Stated
+from surgeon.shapes.dtype_inference import Dtypes
+from surgeon.shapes.inference_cache import Repeats
+from surgeon.shapes.onnx_inference import infer
+from surgeon.shapes.op_rules import control_flow
+from surgeon.shapes.op_rules.rule_table import by_rule
+from surgeon.shapes.tensor_types import (
+    FLOATS,
+    UNKNOWN,
+    WHOLE,
+    Draft,
+    Facts,
+    Frame,
+    Missing,
+    NodeView,
+    Shape,
+    Values,
+    merged,
+    said,
+    sane,
+)
+from surgeon.shapes.values import integer_values
+
+DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
+MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
+Key: TypeAlias = tuple[Scope, str]
+Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
+
+
+class Shapes:
+    """Dtypes, shapes and values of tensors, by scopes of the index or the origin.  No odd graph makes them raise."""
+
+    def __init__(
+        self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None, stated: Stated | None = None
+    ) -> None:
+        self.origin = origin
+        self._frame, self._outer = frame, outer
+        self._stated: Stated = stated or (Stated.of(origin) if outer is None else outer._stated)
+        self.free = self._stated.symbols
+        self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
+        self._facts: dict[Key, Facts] = {}
+        self._values: dict[Key, Values | None] = {}
+        self._learned: dict[Key, Facts] = {}
+        self._insides: dict[Node, Shapes] = {}
+        self._calls: Iterator[int] = count() if outer is None else outer._calls
+        self._learned_inside: dict[Node, dict[Key, Facts]] = {}
+        functions = control_flow.functions_of(origin) if outer is None else outer._functions
+        self._functions: control_flow.Functions = functions
+        self._repeats: Repeats = Repeats(self._functions) if outer is None else outer._repeats
+
+    def facts(self, scope: Scope, name: str) -> Facts:
+        """The dtype and shape of a tensor, seen from a scope."""
+        home = self.origin.scope(scope).home(name)
+        return UNKNOWN if home is None else self.facts_at(home, name)
+
+    def facts_at(self, home: Scope, name: str) -> Facts:
+        """The same of a tensor that is made in this scope of the source."""
+        found = self._facts.get((home, name)) or self._at_hand(home, name)
+        if found is None:
+            self._solve((False, home, name))
+            found = self._facts[home, name]
+        return found
+
+    def shape(self, scope: Scope, name: str) -> Shape | None:
+        """The shape of a tensor; None where the rank is unknown."""
+        return self.facts(scope, name).shape
+
+    def dtype(self, scope: Scope, name: str) -> int | None:
+        """The dtype of a tensor, found without its shape where that can be: then it costs no evaluation."""
+        return self._dtypes.find(scope, name) or self.facts(scope, name).dtype
+
+    def is_float(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is known to hold floats; which of them may be unknown, as in a function."""
+        found = self._dtypes.is_float(scope, name)
+        return self.facts(scope, name).dtype in FLOATS if found is None else found
+
+    def value(self, scope: Scope, name: str) -> Values | None:
+        """An object array of ints, bools and `Expr`, of the tensor's shape; None where an element is unknown.
+
+        Given for tensors of integers and truths of at most `values.LIMIT` elements.
+        """
+        home = self.origin.scope(scope).home(name)
+        if home is None:
+            return None
+        found = self._solved_value(home, name)
+        if found is None or not all(isinstance(item, (int, Expr)) for item in found.flat):
+            return None  # a ratio stands in what must be a tensor of floats
+        return None if self.facts(scope, name).dtype in FLOATS else found.copy()
+
+    def inside(self, call: Node) -> "Shapes | None":
+        """The evaluator of the function that a node calls, for this one call; None where it calls none.
+
+        Ask it with the function's scope and the bodies in it.  Its inputs have the facts and values of the call's.
+        """
+        scope = self._called(call)
+        if scope is None:
+            return None
+        return self._inside(self.site(call).scope, call, scope)
+
+    def site(self, node: Node) -> NodeView:
+        """A node with all that rules ask of its inputs."""
+        home, inputs = self.origin.scope(node.scope), self.origin.inputs(node)
+        for name in filter(None, inputs):
+            self.facts(home, name)
+            self.value(home, name)
+        return NodeView(self, home, node, inputs)
+
+    def attribute(self, node: Node, name: str) -> AttributeProto | None:
+        """An attribute of a node, as the call of the function gives it where it refers to one of the function."""
+        item = node.attribute(name)
+        return item if item is None or not item.ref_attr_name else self.given(item.ref_attr_name)
+
+    def given(self, name: str) -> AttributeProto | None:
+        """What the call of the function gives for an attribute of the function; None outside of functions."""
+        return None if self._frame is None else self._frame.attributes.get(name)
+
+    @cached_property
+    def call(self) -> Hashable:
+        """What a call of the function gives it: calls of which this is equal see the same inside."""
+        return None if self._frame is None else self._frame.key()
+
+    def learn(self, scope: Scope, name: str, dtype: int | None, shape: tuple[int, ...]) -> None:
+        """Take in a fact found by running the model; it goes before all but inputs and initializers."""
+        home = self.origin.scope(scope).home(name)
+        if home is not None:
+            self._learned[home, name] = Facts(dtype, tuple(shape))
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop what may rest on less than is known now; also in the callers."""
+        self._facts.clear()
+        self._values.clear()
+        self._insides.clear()
+        if self._outer is not None:
+            self._outer._forget()
+
+    # What rules ask for
+
+    def need_facts(self, scope: Scope, name: str) -> Facts:
+        """The facts of a tensor for a rule, which is stopped where they are still to be found."""
+        home = scope.home(name)
+        if home is None:
+            return UNKNOWN
+        found = self._at_hand(home, name)
+        if found is None:
+            raise Missing((False, home, name))
+        return found
+
+    def need_value(self, scope: Scope, name: str) -> Values | None:
+        """The value of a tensor for a rule, elements of which may be None; as `need_facts`."""
+        home = scope.home(name)
+        if home is None:
+            return None
+        if (home, name) not in self._values:
+            raise Missing((True, home, name))
+        return self._values[home, name]
+
+    def floats(self, scope: Scope, name: str) -> list[float] | None:
+        """The elements of a constant of numbers, in order."""
+        found = self.origin.constants.get(scope, name)
+        return None if found is None or found.array.dtype.kind in "OSU" else [float(x) for x in found.array.flat]
+
+    # Evaluation without recursion: a rule that misses something is run again once that is there
+
+    def _solve(self, task: Task) -> None:
+        waiting, begun = [task], set[Task]()
+        while waiting:
+            task = waiting[-1]
+            is_value, home, name = task
+            if (home, name) in (self._values if is_value else self._facts):
+                waiting.pop()
+                continue
+            try:
+                missing = self._find_value(home, name) if is_value else self._find_facts(home, name)
+            except Missing as stopped:
+                missing = stopped.tasks
+            if missing:
+                begun.add(task)
+                waiting.extend(missing)
+                for other in begun.intersection(missing):
+                    self._give_up(other)
+
+    def _give_up(self, task: Task) -> None:
+        """A tensor that needs itself: a circle in a broken graph."""
+        is_value, home, name = task
+        known: dict[Key, Any] = self._values if is_value else self._facts
+        known[home, name] = None if is_value else UNKNOWN
+
+    def _at_hand(self, home: Scope, name: str) -> Facts | None:
+        """Facts that are remembered or stated, without a look at the nodes before."""
+        found = self._facts.get((home, name))
+        if found is None:
+            found = self._given(home, name)
+            if found is not None:
+                self._facts[home, name] = found
+        return found
+
+    def _given(self, home: Scope, name: str) -> Facts | None:
+        if name in home.inputs:
+            given = self._given_input(home, name)
+            if given is not None and given.shape is not None:
+                return given
+        else:
+            stored: Any = home.initializers.get(name)
+            if stored is None and name in home.sparse:
+                stored = home.sparse[name]
+                return Facts(stored.values.data_type, tuple(stored.dims))
+            if stored is not None:
+                return self._repeats.one(Facts(stored.data_type, tuple(stored.dims)))
+        if self._learned and (home, name) in self._learned:
+            return self._learned[home, name]
+        return self._stated.draft(home, name)[1] if home.function is None else None
+
+    def _given_input(self, home: Scope, name: str) -> Facts | None:
+        if self._frame is not None and home is self._frame.scope:
+            return self._frame.facts.get(name, UNKNOWN)
+        return self._stated.inputs.get(name) if home.parent is None and not home.is_function else None
+
+    def _find_facts(self, home: Scope, name: str) -> Sequence[Task]:
+        """Find the facts of a tensor that are not at hand; returns what must be found before that, if anything."""
+        node = home.producers.get(name)
+        if node is None:
+            self._facts[home, name] = self._settled(home, name, self._input_draft(home, name), Draft(*UNKNOWN))
+            return ()
+        inputs = self.origin.inputs(node)
+        given, missing = self._facts_of(home, inputs)
+        if missing:
+            return missing
+        may_repeat = self._stated.draft(home, name) is UNSTATED
+        found = self._repeats.find(home, node, given) if may_repeat else None
+        if found is None:
+            self._apply(NodeView(self, home, node, inputs))
+            found = self._facts[home, name]
+            if may_repeat:
+                found = self._repeats.keep(home, node, given, found)
+        self._facts[home, name] = found
+        return ()
+
+    def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[Facts], list[Task]]:
+        """The facts of a node's inputs, and what is still to be found."""
+        given, missing = [], []
+        for name in names:
+            found = self._facts.get((home, name))
+            if found is None:
+                source = home.home(name) if name else None
+                found = UNKNOWN if source is None else self._at_hand(source, name)
+                if found is None and source is not None:
+                    missing.append((False, source, name))
+                    continue
+            given.append(found or UNKNOWN)
+        return given, missing
+
+    def _apply(self, site: NodeView) -> None:
+        """Find the facts of all outputs of a node, those of whose inputs are known."""
+        home, node = site.scope, site.node
+        drafts = said(self._by_rule, site) or ()
+        inferred: Sequence[Draft] = ()
+        for place, output in enumerate(node.outputs):
+            if not output or self._at_hand(home, output) is not None:
+                continue
+            draft = sane(drafts[place]) if place < len(drafts) else Draft(*UNKNOWN)
+            if not inferred and self._is_bare(home, output, draft):
+                inferred = infer(site)
+            other = sane(inferred[place]) if inferred else Draft(*UNKNOWN)
+            self._facts[home, output] = self._settled(home, output, draft, other)
+
+    def _by_rule(self, site: NodeView) -> Sequence[Draft | Facts]:
+        called = self._called(site.node)
+        if called is not None:
+            inner = self._inside(site.scope, site.node, called)
+            outputs: Any = called.proto.output
+            return [] if inner is None else [inner.facts(called, name) for name in outputs]
+        if site.node.op in control_flow.OWNERS and self.origin.bodies(site.node):
+            return control_flow.output_drafts(site, self, control_flow.bodies_of(self.origin, site.node))
+        return by_rule(site)
+
+    def _is_bare(self, home: Scope, name: str, draft: Draft | Facts) -> bool:
+        """Whether neither the rule nor the file tells dtype and rank."""
+        stated, _ = self._stated.draft(home, name)
+        return (draft.shape is None and stated.shape is None) or not (draft.dtype or stated.dtype)
+
+    def _settled(self, home: Scope, name: str, draft: Draft | Facts, inferred: Draft | Facts) -> Facts:
+        """Facts from the rule, the file and onnx's inference, in this order; what is unknown gets a name."""
+        stated, _ = self._stated.draft(home, name)
+        if stated.shape is None and isinstance(draft, Facts) and draft.dtype and draft.shape is not None:
+            return draft
+        dtype, shape = merged((draft, stated, inferred))
+        if shape is None:
+            return Facts(dtype, None)
+        where = "" if self._frame is None else f"{self._frame.label}/"
+        where += "" if home.parent is None else f"{home.label}/"
+        named = [symbol(f"?{where}{name}[{axis}]") if size is None else size for axis, size in enumerate(shape)]
+        return Facts(dtype, tuple(named))
+
+    def _input_draft(self, home: Scope, name: str) -> Draft:
+        """An input of a body, as the node that holds the body has it; a rank that a Loop changes, the file alone."""
+        owner, is_ranked = home.owner, self._stated.draft(home, name)[0].shape is not None
+        if owner is None or home.parent is None or (owner.op == "Loop" and is_ranked):
+            return Draft(*UNKNOWN)
+        site = NodeView(self, home.parent, owner, self.origin.inputs(owner))
+        return said(control_flow.input_draft, site, home, name) or Draft(*UNKNOWN)
+
+    # Local functions
+
+    def _called(self, node: Node) -> Scope | None:
+        overloads = self._functions.get(node.op)
+        if overloads is None or (self._frame is not None and self._frame.depth >= DEEPEST_CALLS):
+            return None
+        return overloads.get(node.proto.overload)
+
+    def _inside(self, home: Scope, call: Node, scope: Scope) -> "Shapes | None":
+        """As `inside`, once the facts and values of the call's inputs are there, else they are asked for."""
+        if call not in self._insides:
+            if next(self._calls) >= MOST_CALLS:
+                return None
+            proto: Any = scope.proto
+            pairs = zip(proto.input, self.origin.inputs(call), strict=False)
+            named = [(formal, name) for formal, name in pairs if name]
+            facts = {formal: self.need_facts(home, name) for formal, name in named}
+            found = {formal: self.need_value(home, name) for formal, name in named}
+            attributes = {item.name: item for item in proto.attribute_proto}
+            given = [(item.name, self.attribute(call, item.name)) for item in call.proto.attribute]
+            attributes.update({name: item for name, item in given if item is not None})
+            outer, depth = ("", 0) if self._frame is None else (f"{self._frame.label}/", self._frame.depth)
+            made = Shapes(self.origin, Frame(scope, facts, found, attributes, outer + call.label, depth + 1), self)
+            made._learned = self._learned_inside.setdefault(call, {})
+            self._insides[call] = made
+        return self._insides[call]
+
+    # Values
+
+    def _solved_value(self, home: Scope, name: str) -> Values | None:
+        if (home, name) not in self._values:
+            self._solve((True, home, name))
+        return self._values[home, name]
+
+    def _find_value(self, home: Scope, name: str) -> Sequence[Task]:
+        dtype, shape = self.need_facts(home, name)
+        numbers = [size for size in shape or () if isinstance(size, int)]
+        fixed = shape is not None and len(numbers) == len(shape)
+        is_whole = dtype is None or dtype in WHOLE
+        # Floats count where they may be sizes on the way; to look at all others would take a walk over the model.
+        if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > integer_values.LIMIT):
+            self._values[home, name] = None
+            return ()
+        blank = integer_values.blank(dtype, numbers) if fixed else None
+        node = home.producers.get(name)
+        if node is None or name in home.inputs:
+            found = self._value_of_input(home, name)
+            self._values[home, name] = found if found is not None else blank
+            return ()
+        site = NodeView(self, home, node, self.origin.inputs(node))
+        results = said(self._by_value_rule, site) or ()
+        for place, output in enumerate(node.outputs):
+            if output == name:
+                found = results[place] if place < len(results) else None
+                if found is None and node.op in ("Constant", "Cast"):
+                    found = self._constant(home, name)
+                is_large = found is not None and found.size > integer_values.LIMIT
+                is_odd = found is not None and (is_large or (fixed and found.shape != tuple(numbers)))
+                self._values[home, name] = blank if found is None or is_odd else held(found, dtype)
+        return ()
+
+    def _by_value_rule(self, site: NodeView) -> Sequence[Values | None]:
+        called = self._called(site.node)
+        if called is not None:
+            inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
+            if inner is None:
+                return []
+            return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
+        if site.node.op == "If":
+            chosen = control_flow.bodies_of(self.origin, site.node).get(control_flow.taken(site) or "")
+            proto: Any = None if chosen is None else chosen.proto
+            return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
+        rule = integer_values.RULES.get(site.node.op)
+        return [] if rule is None or site.is_misread else rule(site)
+
+    def _value_of_input(self, home: Scope, name: str) -> Values | None:
+        if self._frame is not None and home is self._frame.scope:
+            return self._frame.values.get(name)
+        return self._constant(home, name)
+
+    def _constant(self, home: Scope, name: str) -> Values | None:
+        found = said(self.origin.constants.get, home, name)
+        return None if found is None else integer_values.of_array(found.array)

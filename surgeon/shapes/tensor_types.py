@@ -1,0 +1,320 @@
+"""What a rule sees and says: the facts of tensors, and one node with the facts and values of its inputs."""
+
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from onnx import AttributeProto, TensorProto
+
+from surgeon.errors import ModelFileError
+from surgeon.ir.original_model import Origin
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas import AttributeSpec, Schema, schema
+from surgeon.ops.schemas.node_check import misfit
+from surgeon.shapes.algebra.size_expressions import Expr, Size, SizeError, symbols
+
+Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Shape: TypeAlias = tuple[Size, ...]
+# A shape in the making: None is a dimension of which nothing is known.
+Open: TypeAlias = Sequence[Size | None]
+MOST_AXES = 64  # no runtime has tensors of more
+BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
+FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
+INTEGERS = frozenset(
+    {
+        TensorProto.INT8,
+        TensorProto.INT16,
+        TensorProto.INT32,
+        TensorProto.INT64,
+        TensorProto.UINT8,
+        TensorProto.UINT16,
+        TensorProto.UINT32,
+        TensorProto.UINT64,
+    }
+)
+WHOLE = INTEGERS | {BOOL}
+STRICT = "SURGEON_STRICT_SHAPES"
+"""The environment variable with which a bug of a rule is raised, as our tests want it."""
+
+
+class Unknown(Exception):
+    """What a rule raises that can say nothing: a graph breaks the rules of its op, say."""
+
+
+class Missing(Exception):
+    """What must be found before a rule can go on.  tasks: what its evaluator calls that."""
+
+    def __init__(self, *tasks: Any) -> None:
+        self.tasks = tasks
+
+
+T = TypeVar("T")
+
+
+def said(rule: Callable[..., T], *given: Any) -> T | None:
+    """What a rule says; None where it can say nothing.
+
+    Any other exception is a bug of the rule.  Tests see it; of users none loses a rewrite by a shape that is unknown.
+    """
+    try:
+        return rule(*given)
+    except (Unknown, SizeError, ModelFileError):  # data that cannot be read, whoever needs it will tell of
+        return None
+    except Missing:
+        raise
+    except Exception:
+        if os.environ.get(STRICT):
+            raise
+        return None
+
+
+class Facts(NamedTuple):
+    """dtype: a TensorProto enum value, None where unknown.  shape: None where the rank is unknown."""
+
+    dtype: int | None
+    shape: Shape | None
+
+
+class Frame(NamedTuple):
+    """What the inputs and attributes of a function are in one call.
+
+    scope: of the function.  label: of the call, and those around it.  depth: of calls, from 1.
+    """
+
+    scope: Scope
+    facts: Mapping[str, Facts]
+    values: Mapping[str, Values | None]
+    attributes: Mapping[str, AttributeProto]
+    label: str
+    depth: int
+
+    def key(self) -> Hashable:
+        """What the call gives the function: calls of which this is equal see the same inside."""
+        values = tuple(sorted((name, None if x is None else tuple(x.flat)) for name, x in self.values.items()))
+        given = tuple(sorted((name, item.SerializeToString()) for name, item in self.attributes.items()))
+        return (id(self.scope), tuple(sorted(self.facts.items())), values, given)
+
+
+class Draft(NamedTuple):
+    """What a rule says of an output: as `Facts`, where a dimension may also be None, of which nothing is known."""
+
+    dtype: int | None
+    shape: Open | None
+
+
+UNKNOWN = Facts(None, None)
+Rule: TypeAlias = "Callable[[NodeView], Sequence[Draft | Facts]]"
+ValueRule: TypeAlias = "Callable[[NodeView], Sequence[Values | None]]"
+
+
+class Inference(Protocol):
+    """Where a site gets the facts of its inputs from.
+
+    origin: the nodes and what each reads.  free: the free dimensions of the model's inputs, by name.
+    """
+
+    origin: Origin
+    free: frozenset[str]
+
+    def need_facts(self, scope: Scope, name: str) -> Facts:
+        """The facts of a tensor; stops the rule where they are still to be found."""
+        ...
+
+    def need_value(self, scope: Scope, name: str) -> Values | None:
+        """The value of a tensor, elements of which may be None; stops the rule where it is still to be found."""
+        ...
+
+    def floats(self, scope: Scope, name: str) -> list[float] | None:
+        """The elements of a constant, in order; None for what is no constant."""
+        ...
+
+    def attribute(self, node: Node, name: str) -> AttributeProto | None:
+        """An attribute of a node, references to a function's attributes resolved."""
+        ...
+
+
+class NodeView:
+    """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
+
+    def __init__(self, evaluator: Inference, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
+        self._evaluator = evaluator
+        self.scope, self.node, self.inputs = scope, node, inputs
+
+    @cached_property
+    def opset(self) -> int:
+        """The version of ai.onnx in force; 1 where the model imports none."""
+        return self.scope.versions.get("", 1)
+
+    @cached_property
+    def is_misread(self) -> bool:
+        """Whether the node does not belong to the declared opset, whose rules would misread it."""
+        return self.node.original and bool(misfit(self.node.proto, self.opset))
+
+    @cached_property
+    def _attributes(self) -> dict[str, Any]:
+        return {item.name: item for item in self.node.proto.attribute}
+
+    @cached_property
+    def _formals(self) -> Mapping[str, AttributeSpec]:
+        found = schema_of(self.scope, self.node.op)
+        return {} if found is None else found.attributes
+
+    def has(self, position: int) -> bool:
+        """Whether the input is given."""
+        return position < len(self.inputs) and bool(self.inputs[position])
+
+    def facts(self, position: int) -> Facts:
+        """The facts of an input; unknown for one that is not given."""
+        return self._evaluator.need_facts(self.scope, self.inputs[position]) if self.has(position) else UNKNOWN
+
+    def maker(self, position: int) -> "NodeView | None":
+        """The node that makes an input; None for one that is not given, or that no node makes."""
+        home = self.scope.home(self.inputs[position]) if self.has(position) else None
+        node = None if home is None else home.producers.get(self.inputs[position])
+        if home is None or node is None:
+            return None
+        return NodeView(self._evaluator, home, node, self._evaluator.origin.inputs(node))
+
+    def shape(self, position: int) -> Shape | None:
+        """The shape of an input, None where its rank is unknown."""
+        return self.facts(position).shape
+
+    def ranked(self, position: int) -> tuple[int | None, Shape]:
+        """The dtype and shape of an input.  Raises Unknown where its rank is unknown; schemas tell dtypes then."""
+        dtype, shape = self.facts(position)
+        if shape is None:
+            raise Unknown("the rank is unknown")
+        return dtype, shape
+
+    def dtype(self, position: int) -> int | None:
+        """The element type of an input, None where unknown."""
+        return self.facts(position).dtype
+
+    def value(self, position: int) -> Values | None:
+        """The value of an input: elements are sizes, bools, ratios of sizes, or None for one that is unknown."""
+        return self._evaluator.need_value(self.scope, self.inputs[position]) if self.has(position) else None
+
+    def sizes(self, position: int) -> list[Size] | None:
+        """All elements of an input in order, None where one of them is unknown."""
+        value = self.value(position)
+        found = None if value is None else value.reshape(-1).tolist()
+        return found if found is not None and all(isinstance(item, (int, Expr)) for item in found) else None
+
+    def numbers(self, position: int) -> list[int] | None:
+        """As `sizes`, where all are plain numbers."""
+        found = self.sizes(position)
+        numbers = [int(item) for item in found or () if isinstance(item, int)]
+        return numbers if found is not None and len(numbers) == len(found) else None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute: an int, a float, a string, a list of those; protobuf's object for all else.
+
+        What the op does not have counts as not given.  Raises Unknown for a value of another kind than the op's.
+        """
+        wanted = self._formals.get(name) if name in self._attributes else None
+        item: Any = None if wanted is None else self.resolved(name)
+        if wanted is None or item is None:
+            return default
+        require(item.type == wanted.type)
+        kinds = {AttributeProto.INT: "i", AttributeProto.FLOAT: "f"}
+        if item.type in kinds:
+            return getattr(item, kinds[item.type])
+        if item.type == AttributeProto.STRING:
+            return item.s.decode(errors="replace")
+        lists = {AttributeProto.INTS: "ints", AttributeProto.FLOATS: "floats", AttributeProto.STRINGS: "strings"}
+        return list(getattr(item, lists[item.type])) if item.type in lists else item
+
+    def resolved(self, name: str) -> AttributeProto | None:
+        """An attribute as stored, or what it refers to in the call of the function."""
+        item: AttributeProto | None = self._attributes.get(name)
+        return self._evaluator.attribute(self.node, name) if item is not None and item.ref_attr_name else item
+
+    def floats(self, position: int) -> list[float] | None:
+        """The elements of a constant input of floats, in order."""
+        return self._evaluator.floats(self.scope, self.inputs[position]) if self.has(position) else None
+
+    def axes(self, position: int, name: str = "axes") -> list[int] | None:
+        """Axes given as an input or, in older opsets, as an attribute; None where not given or unknown.
+
+        Whether they are given is `gives_axes`.
+        """
+        if self.has(position):
+            return self.numbers(position)
+        found = self.attribute(name)
+        return None if found is None else [int(axis) for axis in found]
+
+    def gives_axes(self, position: int, name: str = "axes") -> bool:
+        """Whether axes are given at all."""
+        return self.has(position) or self.attribute(name) is not None
+
+
+def schema_of(scope: Scope, op: str) -> Schema | None:
+    """The schema of an op at the version that a scope imports."""
+    domain, name = split_op(op)
+    return schema(domain, name, scope.versions.get(domain))
+
+
+def require(fits: bool) -> None:
+    """Raise Unknown where a graph does not keep to what a rule counts on."""
+    if not fits:
+        raise Unknown("the graph breaks the rules of the op")
+
+
+def is_unknown(size: Size) -> bool:
+    """Whether a dimension of which nothing is known has a part in a size."""
+    return not isinstance(size, int) and any(name.startswith("?") for name in symbols(size))
+
+
+def spelled(size: Size | None) -> str:
+    """A size as people read it: ? where nothing is known of it."""
+    return "?" if size is None or is_unknown(size) else str(size)
+
+
+def known(shape: Open | None) -> Shape | None:
+    """The shape itself where every dimension is known, else None."""
+    return None if shape is None or any(size is None for size in shape) else tuple(x for x in shape if x is not None)
+
+
+def sane(draft: Draft | Facts) -> Draft | Facts:
+    """A draft as it is, unless odd attributes have made it of other things than sizes, or of negative ones."""
+    dtype, shape = draft
+    listed = shape is None or isinstance(shape, (tuple, list))
+    if not listed or not all(type(x) is Expr or x is None or (type(x) is int and x >= 0) for x in shape or ()):
+        shape = None
+    dtype = dtype if isinstance(dtype, int) else None
+    return draft if shape is draft.shape and dtype == draft.dtype else Draft(dtype, shape)
+
+
+def merged(drafts: Sequence[Draft | Facts]) -> Draft:
+    """What drafts of one tensor say together; of two that differ, what the first says."""
+    dtype = next((draft.dtype for draft in drafts if draft.dtype), None)
+    shapes = [draft.shape for draft in drafts if draft.shape is not None]
+    fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
+    return Draft(dtype, [_best(sizes) for sizes in zip(*fitting, strict=True)] if shapes else None)
+
+
+def _best(sizes: Sequence[Size | None]) -> Size | None:
+    """The first that says something, rather one without an unknown dimension."""
+    given = [size for size in sizes if size is not None]
+    return next((size for size in given if not is_unknown(size)), given[0] if given else None)
+
+
+def length_of(shape: Shape | None) -> int | None:
+    """The number of elements of a list, such as one of axes or of dimensions; None where it is open or no list."""
+    length = shape[0] if shape is not None and len(shape) == 1 else None
+    return length if isinstance(length, int) and length <= MOST_AXES else None
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front.  Raises Unknown where there is none such."""
+    require(-rank <= axis < rank)
+    return axis % rank
+
+
+def objects(items: Any, shape: tuple[int, ...] | None = None) -> Values:
+    """An array of sizes from a list, of one axis unless `shape` says otherwise."""
+    made = np.empty(len(items), object)
+    made[:] = items
+    return made if shape is None else made.reshape(shape)

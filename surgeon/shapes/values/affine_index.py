@@ -1,0 +1,167 @@
+"""Affine indices: integer tensors whose elements follow from their places, as a Range's do.
+
+The element at (i0, i1, ...) is offset + Σ strides[k] · ik, with sizes for numbers.  Here is the arithmetic of such
+sums; `elements` finds them in a graph.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surgeon.shapes.algebra.integer_width import fits
+from surgeon.shapes.algebra.size_expressions import Expr, Size, at_least, product, symbol
+from surgeon.shapes.tensor_types import Shape
+
+PLACES = symbol("places")  # of an axis
+
+
+class Affine(NamedTuple):
+    """offset: the first element.  strides: for each axis what one step along it adds, 0 on axes of size 1."""
+
+    offset: Size
+    strides: tuple[Size, ...]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all elements are equal."""
+        return not any(stride != 0 for stride in self.strides)
+
+    def fits(self, dtype: int) -> bool:
+        """Whether integers of a dtype hold all elements along axes of usual sizes: what they do not goes round."""
+        return fits(self.offset, dtype) and all(fits(stride * PLACES, dtype) for stride in self.strides)
+
+    def plus(self, other: "Affine", factor: Size = 1) -> "Affine":
+        """The sum with another of as many axes, `factor` times."""
+        pairs = zip(self.strides, other.strides, strict=True)
+        return Affine(self.offset + other.offset * factor, tuple(a + b * factor for a, b in pairs))
+
+    def plus_number(self, number: Size) -> "Affine":
+        """The sum with a number."""
+        return Affine(self.offset + number, self.strides)
+
+    def times(self, factor: Size) -> "Affine":
+        """All elements multiplied."""
+        return Affine(self.offset * factor, tuple(stride * factor for stride in self.strides))
+
+    def least(self, shape: Shape) -> Size | None:
+        """A number that no element of a tensor of this shape is below; None where the sign of a stride is unknown."""
+        total = self.offset
+        for stride, size in zip(self.strides, shape, strict=True):
+            if at_least(0, stride):
+                total = total + stride * (size - 1)
+            elif not at_least(stride, 0):
+                return None
+        return total
+
+    def is_at_least(self, bound: Size, shape: Shape) -> bool:
+        """Whether surely no element of a tensor of this shape is below a bound."""
+        least = self.least(shape)
+        return least is not None and at_least(least, bound)
+
+
+def normal(offset: Size, strides: Sequence[Size], shape: Shape) -> Affine:
+    """An affine index with strides of 0 where an axis has one place."""
+    return Affine(offset, tuple(0 if size == 1 else stride for stride, size in zip(strides, shape, strict=True)))
+
+
+def of_array(array: "np.ndarray[Any, Any]") -> Affine | None:
+    """The affine index that an array of integers or sizes is, or None."""
+    if not array.size:
+        return None
+    first = array[(0,) * array.ndim]
+    axes = range(array.ndim)
+    steps = [array[tuple(int(at == axis) for at in axes)] - first if array.shape[axis] > 1 else 0 for axis in axes]
+    plain = array.dtype.kind in "iu"
+    made = np.full(array.shape, first, array.dtype)
+    for axis, step in enumerate(steps):
+        run = np.arange(array.shape[axis]).astype(array.dtype) * step
+        made = made + run.reshape([-1 if at == axis else 1 for at in axes])
+    if not np.array_equal(made, array):
+        return None
+    found = [int(item) if plain else item for item in (first, *steps)]
+    is_whole = all(isinstance(item, (int, Expr)) and not isinstance(item, bool) for item in found)
+    return Affine(found[0], tuple(found[1:])) if is_whole else None
+
+
+def spread(found: Affine, shape: Shape, wanted: Shape) -> Affine | None:
+    """The index of a tensor broadcast to another shape; None where a size may or may not be 1."""
+    added = len(wanted) - len(shape)
+    strides: list[Size] = [0] * added
+    for stride, size, target in zip(found.strides, shape, wanted[added:], strict=True):
+        if stride != 0 and size != target:
+            return None
+        strides.append(stride)
+    return Affine(found.offset, tuple(strides))
+
+
+def spreading(shape: Shape, wanted: Shape) -> Callable[[Affine], Affine | None]:
+    """`spread` between two shapes."""
+    return lambda found: spread(found, shape, wanted)
+
+
+def regrouped(found: Affine, shape: Shape, wanted: Shape) -> Affine | None:
+    """The index of a tensor reshaped so that axes of size 1 come or go; None for any other reshape."""
+    if found.is_constant:
+        return Affine(found.offset, (0,) * len(wanted))
+    kept = [(size, stride) for size, stride in zip(shape, found.strides, strict=True) if size != 1]
+    if [size for size, _ in kept] != [size for size in wanted if size != 1]:
+        return None
+    left = iter(kept)
+    return Affine(found.offset, tuple(0 if size == 1 else next(left)[1] for size in wanted))
+
+
+def sliced(found: Affine, shape: Shape, made: Shape, axis: int, start: Size | None, step: int) -> Affine | None:
+    """The index of a slice forwards along one axis, from a start as a Slice has it; `made` is its shape."""
+    stride, size = found.strides[axis], shape[axis]
+    if stride == 0:
+        return found
+    if start is None or step < 1:
+        return None
+    if not at_least(start, 0):
+        if start != -1 and not (at_least(-1, start) and at_least(size + start, 0)):  # of no element there is no last
+            return None
+        start = start + size
+    strides = [*found.strides[:axis], stride * step, *found.strides[axis + 1 :]]
+    return normal(found.offset + start * stride, strides, made)
+
+
+def apart(found: Affine, own: Shape) -> list[Affine] | None:
+    """A flat index into a tensor as one for each of its axes, where each stride is that of one axis, in order."""
+    if found.offset != 0:
+        return None
+    steps, at = [], 0
+    for axis, size in enumerate(own):
+        mine: list[Size] = [0] * len(found.strides)
+        if size != 1:
+            while at < len(found.strides) and found.strides[at] == 0:
+                at += 1
+            if at == len(found.strides) or found.strides[at] != product(own[axis + 1 :]):
+                return None
+            mine[at] = 1
+            at += 1
+        steps.append(Affine(0, tuple(mine)))
+    return steps if not any(stride != 0 for stride in found.strides[at:]) else None
+
+
+def picked(found: Affine, columns: Sequence[Affine]) -> Affine:
+    """The index of what is picked from a tensor.  columns: an index along each of its axes."""
+    made = columns[0].times(0).plus_number(found.offset)
+    for stride, column in zip(found.strides, columns, strict=True):
+        made = made.plus(column, stride)
+    return made
+
+
+def joined(parts: Sequence[tuple[Affine, Shape]], axis: int) -> Affine | None:
+    """The index of tensors put behind one another along an axis, where each goes on as the one before it ends."""
+    (first, shape), (second, _) = parts[0], parts[min(1, len(parts) - 1)]
+    steps = [found.strides[axis] for found, _ in parts if found.strides[axis] != 0]
+    step: Size = steps[0] if steps else second.offset - first.offset if shape[axis] == 1 else 0
+    strides = (*first.strides[:axis], step, *first.strides[axis + 1 :])
+    start: Size = 0
+    for found, sizes in parts:
+        own = (*found.strides[:axis], step if sizes[axis] == 1 else found.strides[axis], *found.strides[axis + 1 :])
+        if own != strides or found.offset != first.offset + start * step:
+            return None
+        start = start + sizes[axis]
+    return Affine(first.offset, strides)

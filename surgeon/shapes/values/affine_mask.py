@@ -1,0 +1,158 @@
+"""Choices: tensors of two values, of which the place of an element alone says which it holds, as masks do.
+
+A mask that hides the future holds one value where i − j ≥ 0 for row i and column j, and another elsewhere.  Here is
+what ops make of such tensors; `elements` finds them in a graph.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surgeon.shapes.tensor_types import Shape
+from surgeon.shapes.values.affine_index import Affine, spreading
+
+MOST_BOUNDS = 8
+
+
+class Choice(NamedTuple):
+    """One value or another for each element.
+
+    inside: the value where every one of the bounds is at least 0; outside: that of all other elements.  Both are numpy
+    scalars in the dtype of the tensor.  bounds: affine indices with as many axes as the tensor; none where all elements
+    are equal, and then inside and outside are too.
+    """
+
+    inside: Any
+    outside: Any
+    bounds: tuple[Affine, ...]
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all elements are equal."""
+        return not self.bounds
+
+    @property
+    def opposite(self) -> "Choice | None":
+        """The same tensor with inside and outside exchanged; None where more than one bound tells them apart."""
+        if len(self.bounds) != 1:
+            return None
+        return Choice(self.outside, self.inside, (self.bounds[0].times(-1).plus_number(-1),))
+
+    def is_in_each_row(self, holds: Callable[[Any], bool], shape: Shape) -> bool:
+        """Whether each row of a tensor of this shape surely has an element of a value for which something holds.
+
+        Looked for among the first elements of the rows, and the last ones before a diagonal.
+        """
+        inside, outside = holds(self.inside), holds(self.outside)
+        if not shape:
+            return False
+        if inside is outside:
+            return inside
+        bounds = self.bounds if inside else () if self.opposite is None else self.opposite.bounds
+        first = [bound._replace(offset=0, strides=(0,) * len(shape)) for bound in bounds[:1]]
+        ends = [end for bound in bounds if (end := _end_of(bound, shape)) is not None]
+        return any(all(_holds_at(bound, place, shape) for bound in bounds) for place in (*first, *ends))
+
+    def mapped(self, function: Callable[[Any], Any]) -> "Choice":
+        """A function of each element."""
+        return _made(function(self.inside), function(self.outside), self.bounds)
+
+
+def _holds_at(bound: Affine, place: Affine, shape: Shape) -> bool:
+    """Whether a bound is at least 0 at one place of every row, which is an index of the rows."""
+    *rows, step = bound.strides
+    return bound._replace(strides=(*rows, 0)).plus(place, step).is_at_least(0, shape)
+
+
+def _end_of(bound: Affine, shape: Shape) -> Affine | None:
+    """The last place before a diagonal, as an index of the rows; None where rows may end before it."""
+    if len(shape) < 2 or any(bound.strides[:-2]) or tuple(bound.strides[-2:]) != (1, -1):
+        return None
+    end = bound._replace(strides=(*bound.strides[:-1], 0))
+    left = end.times(-1).plus_number(shape[-1] - 1)
+    return end if all(index.is_at_least(0, shape) for index in (end, left)) else None
+
+
+def uniform(value: Any) -> Choice:
+    """A tensor of equal elements."""
+    return Choice(value, value, ())
+
+
+def chosen(inside: Any, outside: Any, bounds: tuple[Affine, ...], shape: Shape) -> Choice | None:
+    """A choice in a tensor of this shape, without bounds that always hold; uniform where one never does."""
+    left: list[Affine] = []
+    for bound in bounds:
+        if bound.times(-1).is_at_least(1, shape):
+            return uniform(outside)
+        if not bound.is_at_least(0, shape) and bound not in left:
+            left.append(bound)
+    return None if len(left) > MOST_BOUNDS else _made(inside, outside, tuple(left))
+
+
+def _made(inside: Any, outside: Any, bounds: tuple[Affine, ...]) -> Choice:
+    return Choice(inside, outside, bounds) if bounds and _differ(inside, outside) else uniform(inside)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return bool(one != other) and not (one != one and other != other)  # NaN is not equal to itself
+
+
+def of_array(array: "np.ndarray[Any, Any]") -> Choice | None:
+    """The choice that an array holds: equal elements, or two values divided by a diagonal of its last two axes."""
+    if not array.size or array.dtype.kind in "OSUc":
+        return None
+    first = array.reshape(-1)[0]
+    if (array == first).all():
+        return uniform(first)
+    if array.ndim < 2:
+        return None
+    square = array.reshape(-1, *array.shape[-2:])
+    inside, outside = square[0, -1, 0], square[0, 0, -1]
+    if not _differ(inside, outside):
+        return None
+    last = int((square[0, 0] == inside).sum()) - 1  # the last column of row 0 on the side of the lower left corner
+    rows, columns = array.shape[-2:]
+    lower = np.tri(rows, columns, last, dtype=bool)
+    if not (square == np.where(lower, inside, outside)).all():
+        return None
+    strides = (*[0] * (array.ndim - 2), 1, -1)
+    return chosen(inside, outside, (Affine(last, strides),), array.shape)
+
+
+def moved(choice: Choice, move: Callable[[Affine], Affine | None], shape: Shape) -> Choice | None:
+    """What becomes of a choice when elements go to other places, in a tensor of this shape."""
+    found = [move(bound) for bound in choice.bounds]
+    bounds = tuple(bound for bound in found if bound is not None)
+    return chosen(choice.inside, choice.outside, bounds, shape) if len(bounds) == len(found) else None
+
+
+def combined(
+    function: Callable[[Any, Any], Any], one: tuple[Choice, Shape], other: tuple[Choice, Shape], shape: Shape
+) -> Choice | None:
+    """A function of the elements of two choices that broadcast to a shape; None where it has more than two values."""
+    first, second = (moved(choice, spreading(own, shape), shape) for choice, own in (one, other))
+    if first is None or second is None:
+        return None
+    if second.is_uniform:
+        return first.mapped(lambda value: function(value, second.inside))
+    if first.is_uniform:
+        return second.mapped(lambda value: function(first.inside, value))
+    if first.bounds == second.bounds:
+        inside, outside = function(first.inside, second.inside), function(first.outside, second.outside)
+        return _made(inside, outside, first.bounds)
+    return None
+
+
+def both(one: Choice, other: Choice, truth: bool, shape: Shape) -> Choice | None:
+    """Where two conditions of a shape hold `truth` at once: And for true, Or for false; None where it is no choice."""
+    found = [_with_inside(choice, truth) for choice in (one, other)]
+    bounds = [bound for choice in found if choice is not None for bound in choice.bounds]
+    if any(choice is None for choice in found):
+        return None
+    return chosen(np.bool_(truth), np.bool_(not truth), tuple(bounds), shape)
+
+
+def _with_inside(choice: Choice, truth: bool) -> Choice | None:
+    """A condition that is no constant, as one that holds `truth` inside of its bounds."""
+    return choice if bool(choice.inside) is truth else choice.opposite

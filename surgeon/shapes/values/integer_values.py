@@ -1,0 +1,406 @@
+"""Values of small integer tensors, computed from shapes and constants: the arithmetic that exporters do on sizes.
+
+Each rule gives an object array for each output: ints, bools and sizes, None for an element that is unknown.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from surgeon.shapes.algebra import ratios
+from surgeon.shapes.algebra.integer_width import held
+from surgeon.shapes.algebra.size_expressions import (
+    Expr,
+    Size,
+    at_least,
+    exact_quotient,
+    floor_div,
+    largest,
+    product,
+    smallest,
+)
+from surgeon.shapes.op_rules.creation import constant, range_length, shape_range
+from surgeon.shapes.op_rules.data_movement import reshaped, split_sizes
+from surgeon.shapes.op_rules.indexing import slice_parameters, slice_range
+from surgeon.shapes.tensor_types import (
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    WHOLE,
+    NodeView,
+    Unknown,
+    ValueRule,
+    Values,
+    axis_of,
+    known,
+    objects,
+    require,
+)
+
+Kinds: TypeAlias = tuple[type, ...]
+SIZES: Kinds = (int, Expr)
+NUMBERS: Kinds = (int, Expr, ratios.Ratio)
+LIMIT = 64  # elements; a larger tensor holds data, not sizes
+
+
+def of_array(array: np.ndarray) -> Values | None:
+    """A small constant as a value; None for a large one, and for what are no numbers."""
+    if array.size > LIMIT or array.dtype.kind not in "iubf":
+        return None
+    items = array.reshape(-1).tolist()
+    return objects(list(map(ratios.of_float, items)) if array.dtype.kind == "f" else items, array.shape)
+
+
+def as_array(value: Values | None, dtype: int | None) -> np.ndarray | None:
+    """A value as an array, whatever the free dimensions are; None where they, or no integers or truths, are in it."""
+    value = held(value, dtype)
+    if value is None or dtype not in WHOLE or not all(isinstance(item, int) for item in value.flat):
+        return None
+    return value.astype(tensor_dtype_to_np_dtype(dtype))
+
+
+def blank(dtype: int | None, sizes: Sequence[int]) -> Values | None:
+    """A value of which only the number of elements is known; None for what holds no sizes."""
+    count = prod(sizes)
+    return objects([None] * count, tuple(sizes)) if count and dtype in (*INTEGERS, BOOL) else None
+
+
+def _by_numpy(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """What numpy makes of values.  Raises Unknown where it refuses, as the op would: sizes or axes do not fit."""
+    try:
+        return function(*given, **options)
+    except (ValueError, IndexError, OverflowError) as refusal:
+        raise Unknown(str(refusal)) from refusal
+
+
+def _array(value: Any) -> Values:
+    """As an object array; numpy gives the bare object for one of no axes."""
+    return value if isinstance(value, np.ndarray) else objects([value], ())
+
+
+def _spread(function: Callable[..., Any], *arrays: Values) -> Values:
+    """The function on each element of arrays that broadcast.  Raises Unknown for arrays that do not."""
+    _by_numpy(np.broadcast_shapes, *[array.shape for array in arrays])
+    return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
+
+
+def _each(function: Callable[..., Any], *arrays: Values, kinds: Kinds = SIZES) -> Values:
+    """As `_spread`, with None where an element is unknown, or of none of the kinds that the function takes."""
+
+    def on_known(*items: Any) -> Any:
+        return function(*items) if all(isinstance(item, kinds) for item in items) else None
+
+    return _spread(on_known, *arrays)
+
+
+def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Kinds = SIZES) -> ValueRule:
+    """A rule for an op of so many inputs (None: any number but 0) with elements of these kinds."""
+
+    def compute(site: NodeView) -> Sequence[Values | None]:
+        require(len(site.inputs) > 0)
+        arrays = [site.value(position) for position in range(len(site.inputs) if inputs is None else inputs)]
+        given = [array for array in arrays if array is not None]
+        return [_each(function, *given, kinds=kinds) if len(given) == len(arrays) else None]
+
+    return compute
+
+
+def _divide(a: Size, b: Size) -> Size | None:
+    """Integer division of ONNX, towards zero; of open sizes where the division is exact or both are not negative."""
+    if isinstance(a, int) and isinstance(b, int):
+        return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    exact = exact_quotient(a, b)
+    return floor_div(a, b) if exact is not None or (at_least(a, 0) and at_least(b, 0)) else None
+
+
+def _arithmetic(op: str, whole: Callable[..., Any] | None) -> ValueRule:
+    """A rule for an op of floats as of sizes.  whole: what it makes of integers, None where it takes none."""
+
+    def compute(site: NodeView) -> Sequence[Values | None]:
+        require(len(site.inputs) == ratios.OPERANDS[op])
+        given = [array for array in map(site.value, range(len(site.inputs))) if array is not None]
+        if len(given) < len(site.inputs):
+            return [None]
+        dtype = site.dtype(0) or site.dtype(len(given) - 1)
+        if dtype in FLOATS:
+            return [_each(partial(ratios.computed, op, dtype), *given, kinds=NUMBERS)]
+        return [None if whole is None else _each(whole, *given)]
+
+    return compute
+
+
+def _modulo(site: NodeView) -> Sequence[Values | None]:
+    """ONNX Mod: the sign of the divisor, or with fmod that of the dividend."""
+    a, b = site.value(0), site.value(1)
+    if a is None or b is None:
+        return [None]
+    if site.attribute("fmod", 0):
+        return [_each(lambda x, y: None if (q := _divide(x, y)) is None else x - y * q, a, b)]
+    return [_each(lambda x, y: None if y == 0 else x - y * floor_div(x, y), a, b)]
+
+
+def equals(a: Size, b: Size) -> bool | None:
+    """Whether two sizes are equal; None where the symbols decide."""
+    if a == b:
+        return True
+    apart = (isinstance(a, int) and isinstance(b, int)) or isinstance(a - b, int)
+    return False if apart or at_least(a, b + 1) or at_least(b, a + 1) else None
+
+
+def _less(a: Size, b: Size) -> bool | None:
+    return True if at_least(b, a + 1) else False if at_least(a, b) else None
+
+
+def _less_or_equal(a: Size, b: Size) -> bool | None:
+    return _less(a, b + 1)
+
+
+def _sign_of(a: Size) -> int | None:
+    return 1 if at_least(a, 1) else 0 if a == 0 else -1 if at_least(-1, a) else None
+
+
+def _where(site: NodeView) -> Sequence[Values | None]:
+    condition, first, second = site.value(0), site.value(1), site.value(2)
+    if condition is None or first is None or second is None:
+        return [None]
+
+    def choose(truth: bool | None, a: Any, b: Any) -> Any:
+        return a if truth is True or (truth is None and a == b) else b if truth is False else None
+
+    return [_spread(choose, condition, first, second)]
+
+
+def _is_small(sizes: Sequence[int]) -> bool:
+    """Whether an array of these sizes can be made, and is small enough to be kept."""
+    return all(0 <= size <= LIMIT for size in sizes) and prod(sizes) <= LIMIT
+
+
+def _same(site: NodeView) -> Sequence[Values | None]:
+    return [site.value(0)]
+
+
+def _cast_to(site: NodeView, target: int | None) -> Sequence[Values | None]:
+    value = site.value(0)
+    if value is None or target not in (*INTEGERS, *FLOATS, BOOL):
+        return [None]
+    if target in FLOATS:
+        wide = _each(lambda item: int(item) if isinstance(item, bool) else item, value, kinds=NUMBERS)
+        return [_each(lambda item: ratios.rounded(item, target), wide, kinds=NUMBERS)]
+    if site.dtype(0) in FLOATS:
+        return [_each(ratios.truncated, value, kinds=NUMBERS) if target in INTEGERS else None]
+    if target == BOOL:
+        return [_each(lambda item: item if isinstance(item, bool) else _not(equals(item, 0)), value)]
+    return [_each(lambda item: int(item) if isinstance(item, bool) else item, value)]
+
+
+def _not(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
+
+
+def _constant(site: NodeView) -> Sequence[Values | None]:
+    """A Constant whose value comes by reference from the call of a function."""
+    item = constant(site)
+    if item is None or item.name == "value" or not (item.ints or item.HasField("i")):
+        return [None]
+    return [objects([int(x) for x in item.ints]) if item.ints else objects([int(item.i)], ())]
+
+
+def _shape(site: NodeView) -> Sequence[Values | None]:
+    shape = site.shape(0)
+    return [None if shape is None else objects([shape[axis] for axis in shape_range(site, len(shape))])]
+
+
+def _size(site: NodeView) -> Sequence[Values | None]:
+    shape = site.shape(0)
+    return [None if shape is None else objects([product(shape)], ())]
+
+
+def _gather(site: NodeView) -> Sequence[Values | None]:
+    value, indices = site.value(0), site.value(1)
+    if value is None or indices is None or not all(isinstance(item, int) for item in indices.reshape(-1)):
+        return [None]
+    places = _by_numpy(indices.astype, np.int64)
+    return [_array(_by_numpy(np.take, value, places, axis=site.attribute("axis", 0)))]
+
+
+def _slice(site: NodeView) -> Sequence[Values | None]:
+    value, found = site.value(0), slice_parameters(site)
+    if value is None or found is None:
+        return [None]
+    for start, end, axis, step in zip(*found, strict=True):
+        if not isinstance(start, int) or not isinstance(end, int):
+            return [None]
+        at = axis_of(axis, value.ndim)
+        require(step != 0)
+        value = np.take(value, list(slice_range(value.shape[at], start, end, step)), axis=at)
+    return [value]
+
+
+def _concat(site: NodeView) -> Sequence[Values | None]:
+    arrays = [site.value(position) for position in range(len(site.inputs))]
+    given = [array for array in arrays if array is not None]
+    if len(given) < len(arrays):
+        return [None]
+    return [_by_numpy(np.concatenate, given, axis=site.attribute("axis", 0))]
+
+
+def _reshape(site: NodeView) -> Sequence[Values | None]:
+    value = site.value(0)
+    target = site.numbers(1) if site.has(1) else site.attribute("shape")
+    if value is None or target is None:
+        return [None]
+    sizes = known(reshaped(value.shape, target, bool(site.attribute("allowzero", 0))))
+    return [None if sizes is None else _by_numpy(value.reshape, [int(str(size)) for size in sizes])]
+
+
+def _unsqueeze(site: NodeView) -> Sequence[Values | None]:
+    value, axes = site.value(0), site.axes(1)
+    return [None if value is None or axes is None else _by_numpy(np.expand_dims, value, tuple(axes))]
+
+
+def _squeeze(site: NodeView) -> Sequence[Values | None]:
+    value, axes = site.value(0), site.axes(1)
+    if value is None or (axes is None and site.gives_axes(1)):
+        return [None]
+    return [_array(_by_numpy(np.squeeze, value, None if axes is None else tuple(axes)))]
+
+
+def _transpose(site: NodeView) -> Sequence[Values | None]:
+    value = site.value(0)
+    return [None if value is None else _by_numpy(np.transpose, value, site.attribute("perm"))]
+
+
+def _split(site: NodeView) -> Sequence[Values | None]:
+    value, count = site.value(0), len(site.node.outputs)
+    if value is None:
+        return [None] * count
+    axis = axis_of(site.attribute("axis", 0), value.ndim)
+    sizes = split_sizes(site, value.shape[axis], count)
+    if not all(isinstance(size, int) for size in sizes):
+        return [None] * count
+    return np.split(value, np.cumsum([int(str(size)) for size in sizes])[:-1], axis=axis)
+
+
+def _expand(site: NodeView) -> Sequence[Values | None]:
+    value, target = site.value(0), site.numbers(1)
+    if value is None or target is None or not _is_small(target):
+        return [None]
+    return [np.broadcast_to(value, _by_numpy(np.broadcast_shapes, value.shape, tuple(target)))]
+
+
+def _tile(site: NodeView) -> Sequence[Values | None]:
+    value, repeats = site.value(0), site.numbers(1)
+    if value is None or repeats is None or not _is_small([value.size, *repeats]):
+        return [None]
+    return [np.tile(value, repeats)]
+
+
+def _filled(site: NodeView) -> Sequence[Values | None]:
+    sizes, filling = site.numbers(0), site.attribute("value")
+    if sizes is None or filling is None or not _is_small(sizes):
+        return [None]  # it is filled with floats unless told otherwise
+    item = _by_numpy(np.frombuffer, filling.t.raw_data, np.int64) if filling.t.raw_data else [*filling.t.int64_data]
+    if filling.t.data_type != 7 or len(item) != 1:
+        return [None]
+    return [np.full(sizes, int(item[0]), object)]
+
+
+def _one_hot(site: NodeView) -> Sequence[Values | None]:
+    places, depths, pair = site.value(0), site.sizes(1), site.value(2)
+    depth = depths[0] if depths else None
+    if places is None or pair is None or not isinstance(depth, int) or not _is_small([places.size, depth]):
+        return [None]
+    if not all(isinstance(item, int) for item in places.flat):
+        return [None]
+    axis = site.attribute("axis", -1)
+    off, on = pair.reshape(-1)
+    rows = _by_numpy(np.expand_dims, places, axis)
+    ahead = axis_of(axis, rows.ndim)
+    counted = np.arange(depth).reshape([-1 if at == ahead else 1 for at in range(rows.ndim)])
+    return [np.where((rows == counted) | (rows + depth == counted), on, off)]
+
+
+def _range(site: NodeView) -> Sequence[Values | None]:
+    bounds = [site.sizes(position) for position in range(3)]
+    if any(not bound for bound in bounds):
+        return [None]
+    start, limit, delta = (bound[0] for bound in bounds if bound)
+    length = range_length(start, limit, delta)
+    if not isinstance(length, int) or length > LIMIT:
+        return [None]
+    return [objects([start + step * delta for step in range(length)])]
+
+
+def _reducing(reduce: Callable[..., Size]) -> ValueRule:
+    def compute(site: NodeView) -> Sequence[Values | None]:
+        items = site.sizes(0)
+        if items is None:
+            return [None]
+        value = site.value(0)
+        axes = site.axes(1)
+        flat = value is not None and value.ndim == 1 and (axes in ([0], [-1], []) or not site.gives_axes(1))
+        if not flat or (not axes and site.attribute("noop_with_empty_axes", 0)):
+            return [None]
+        return [objects([reduce(items)], (1,) if site.attribute("keepdims", 1) else ())]
+
+    return compute
+
+
+def _total(items: Sequence[Size]) -> Size:
+    return sum(items, start=0)
+
+
+ARITHMETIC: dict[str, Callable[..., Any] | None] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _divide,
+    "Neg": lambda a: -a,
+    "Floor": None,
+    "Ceil": None,
+}  # what each makes of integers: those with nothing to it round floats
+
+RULES: dict[str, ValueRule] = {
+    "Constant": _constant,
+    "Identity": _same,
+    "Cast": lambda site: _cast_to(site, site.attribute("to")),
+    "CastLike": lambda site: _cast_to(site, site.dtype(1)),
+    "Shape": _shape,
+    "Size": _size,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _concat,
+    "Reshape": _reshape,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Split": _split,
+    "Expand": _expand,
+    "Tile": _tile,
+    "ConstantOfShape": _filled,
+    "OneHot": _one_hot,
+    "Range": _range,
+    "Where": _where,
+    "Mod": _modulo,
+    **{op: _arithmetic(op, whole) for op, whole in ARITHMETIC.items()},
+    "Abs": _elementwise(lambda a: a if at_least(a, 0) else -a if at_least(0, a) else None, 1),
+    "Sign": _elementwise(_sign_of, 1),
+    "Min": _elementwise(smallest, None),
+    "Max": _elementwise(largest, None),
+    "Equal": _elementwise(equals),
+    "Less": _elementwise(_less),
+    "LessOrEqual": _elementwise(_less_or_equal),
+    "Greater": _elementwise(lambda a, b: _less(b, a)),
+    "GreaterOrEqual": _elementwise(lambda a, b: _less_or_equal(b, a)),
+    "Not": _elementwise(lambda a: not a, 1),
+    "And": _elementwise(lambda a, b: a and b),
+    "Or": _elementwise(lambda a, b: a or b),
+    "ReduceProd": _reducing(product),
+    "ReduceSum": _reducing(_total),
+    "ReduceMax": _reducing(lambda items: largest(*items)),
+    "ReduceMin": _reducing(lambda items: smallest(*items)),
+}

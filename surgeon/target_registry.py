@@ -1,0 +1,210 @@
+"""The targets that are installed, and what every floor may know of one: its forms, its providers, its own ops.
+
+Surgeon's own are modules of `surgeon.targets`; others are found by the entry point group `surgeon.targets`, and loaded
+when they are asked for.  What a target checks is for upper floors: `surgeon.targets.target.Target` adds it.
+"""
+
+import importlib
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from surgeon.entry_points import TARGETS, points
+from surgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from onnx import NodeProto
+
+ANY = "any"  # the kind of form that suits every target: less of what is there
+DECOMPOSED = "decomposed"
+_FLOAT = re.compile(r"float|double|b?float16|float8\w+|float4\w+")
+OWN = ("ort", "onnx", "tensorrt", "contrib", DECOMPOSED)  # modules of surgeon.targets, in the order of lists
+ANY_FLOAT = "*"  # stands for every floating-point type of a node, where nothing tells its type variables
+
+
+class OpSet(Protocol):
+    """The ops that a target brings itself: which they are, what is wrong with a node, which dtypes it makes."""
+
+    def has(self, domain: str, op: str) -> bool:
+        """Whether a node of this op is meant for one of them."""
+        ...
+
+    def check(
+        self, node: "NodeProto", opset: int, dtype_of: Callable[[str], int | None], in_function: bool
+    ) -> list[str]:
+        """Every violation, one sentence each; arguments as of `surgeon.ops.schemas.node_check.check_node`."""
+        ...
+
+    def learn(self, node: "NodeProto", opset: int, known: dict[str, int | None]) -> None:
+        """Add to `known`, `TensorProto.DataType` by tensor, the dtypes of the outputs that are told by the inputs'."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """What runs the nodes of a model, and has kernels for some: an execution provider of ONNX Runtime, or a runtime.
+
+    Attributes:
+        name: as `--ep` has it.
+        title: as sentences have it.
+        table: its kernels as `surgeon/targets/data/kernels_*.json` have them, read when they are asked for.
+        is_of_ort: ONNX Runtime has it, and may be asked for its kernels.
+        runs_bodies: ONNX Runtime runs a function's body in it where it has no kernel for a node.
+        limits: gives what it does not take of ops that it has kernels for, by op: a `surgeon.targets.op_limits.Limit`.
+
+    Examples:
+        >>> from surgeon import Provider
+        >>> Provider.listing("acme", "Acme 2", {"ai.onnx::Relu": ("float", "float16")}).full_title
+        'Acme 2'
+    """
+
+    name: str
+    title: str
+    table: Callable[[], Mapping[str, Any]]
+    is_of_ort: bool = False
+    runs_bodies: bool = False
+    limits: Callable[[], Mapping[str, Callable[[Any], Any]]] = dict
+
+    @property
+    def full_title(self) -> str:
+        """The title, and whose provider it is."""
+        return f"ONNX Runtime's {self.title} provider" if self.is_of_ort else self.title
+
+    @classmethod
+    def listing(cls, name: str, title: str, ops: Mapping[str, Collection[str]]) -> Self:
+        """One that runs these ops at any opset: the floating-point types of each by its name with its domain.
+
+        {"ai.onnx::Relu": ("float", "float16"), "ai.onnx::Gather": ()}: no types are all types.  Raises UsageError for a
+        type of another name.
+        """
+        for op, kinds in ops.items():
+            strange = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if not _FLOAT.fullmatch(kind)]
+            if strange:
+                raise UsageError(
+                    f"{title} is said to run {op} in {strange[0]!r}; give floating-point types as schemas name them, "
+                    'in a tuple: ("float", "float16", "bfloat16", "double").'
+                )
+
+        def table() -> dict[str, Any]:
+            sets = [list(kinds) for kinds in dict.fromkeys(tuple(sorted(kinds)) for kinds in ops.values())]
+            rows = []
+            for op, kinds in ops.items():
+                domain, _, short = op.rpartition("::")
+                types = {ANY_FLOAT: sets.index(sorted(kinds))} if kinds else {}
+                rows.append(["" if domain == "ai.onnx" else domain, short, 1, 0, types])
+            return {"made_from": title, "exact": False, "type_sets": sets, "kernels": rows}
+
+        return cls(name, title, table)
+
+
+@dataclass(frozen=True)
+class BaseTarget:
+    """Where a model is to run.
+
+    name: as `--target` has it.  title: as sentences have it.  writes: the kinds of form it takes, best first.  runs:
+    kinds it leaves as they are.  like: the target that it is the same as for a rule without a form of its own kind.
+    providers: what may run it there; kernels are asked of the first, where no other is named.  ops: its own; own_word:
+    what one of them is called ("a plugin").  takes_libraries: custom ops may be brought to it.  reads: whether it has
+    the op of a node; None: its kernels tell.
+    """
+
+    name: str
+    title: str
+    writes: tuple[str, ...]
+    runs: tuple[str, ...]
+    like: str = ""
+    providers: tuple[Provider, ...] = ()
+    ops: OpSet | None = None
+    own_word: str = "an op"
+    takes_libraries: bool = False
+    reads: "Callable[[NodeProto], bool] | None" = None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for kinds of form and providers that are no tuples."""
+        for name, kind, meant in (("writes", str, '("acme", "any")'), ("runs", str, '("acme",)')):
+            given = getattr(self, name)
+            if not isinstance(given, tuple) or not all(isinstance(one, kind) for one in given):
+                raise UsageError(f"{name} of the target {self.name!r} is {given!r}; give kinds of form, as {meant}.")
+        if not isinstance(self.providers, tuple) or not all(isinstance(one, Provider) for one in self.providers):
+            raise UsageError(f"providers of the target {self.name!r} are no tuple of Providers; give (one,) of one.")
+
+
+def is_standard(node: "NodeProto") -> bool:
+    """Whether a node is of a domain of ONNX itself."""
+    return not node.domain or node.domain.split(".")[:2] == ["ai", "onnx"]
+
+
+def names() -> tuple[str, ...]:
+    """The names of all targets that are installed: surgeon's own, then the others."""
+    return (*OWN, *sorted({point.name for point in points(TARGETS)}.difference(OWN)))
+
+
+def target_of(name: str) -> BaseTarget:
+    """The target of a name.  Raises UsageError where there is none, or more than one, or it cannot be loaded."""
+    if name in OWN:
+        return _own(name)
+    found = [point for point in points(TARGETS) if point.name == name]
+    if not found:
+        raise UsageError(f"There is no target {name!r}; choose one of {', '.join(names())}.")
+    if len({point.value for point in found}) > 1:
+        told = " and ".join(point.value for point in found)
+        raise UsageError(f"The target {name!r} is brought by several packages ({told}); remove all but one.")
+    return _loaded(found[0])
+
+
+def targets() -> Iterator[BaseTarget]:
+    """All targets that are installed, one after the other; of those that cannot be loaded a warning is given."""
+    yield from map(_own, OWN)
+    for name in names()[len(OWN) :]:
+        try:
+            yield target_of(name)
+        except UsageError as error:
+            warnings.warn(str(error), stacklevel=2)
+
+
+def takers(kind: str) -> Iterator[BaseTarget]:
+    """The targets that take a kind of form."""
+    return (target for target in targets() if kind in target.writes)
+
+
+def provider(name: str) -> Provider | None:
+    """The provider of a name; None where no target has one of that name."""
+    found = (one for target in targets() for one in target.providers if one.name == name)
+    return next(found, None)
+
+
+def beside(name: str) -> tuple[Provider, ...]:
+    """The providers among which one may choose: those of the first target that has that of the name, else of `ort`."""
+    found = (target.providers for target in targets() if any(one.name == name for one in target.providers))
+    return next(found, _own("ort").providers)
+
+
+@cache
+def owner(domain: str, op: str) -> BaseTarget | None:
+    """The target whose own an op is; None where it is nobody's."""
+    return next((target for target in targets() if target.ops is not None and target.ops.has(domain, op)), None)
+
+
+@cache
+def _own(name: str) -> BaseTarget:
+    found: BaseTarget = importlib.import_module(f"surgeon.targets.{name}").TARGET
+    return found
+
+
+def _loaded(point: "EntryPoint") -> BaseTarget:
+    """The target that an entry point names.  Raises UsageError where there is none."""
+    try:
+        found = point.load()
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"The target {point.name!r} ({point.value}) cannot be loaded ({told}); mend or remove its package."
+        ) from error
+    if not isinstance(found, BaseTarget) or found.name != point.name:
+        raise UsageError(f"{point.value} is no surgeon.Target of the name {point.name!r}; mend or remove its package.")
+    return found

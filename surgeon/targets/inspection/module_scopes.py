@@ -1,0 +1,38 @@
+"""Which scopes a node stands in, as its exporter tells: torch's modules, else the parts of its name."""
+
+from functools import lru_cache
+
+import onnx
+
+from surgeon.targets.inspection.provenance import SCOPES, modules_in
+
+NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"  # what torch notes where it knows of no module
+
+
+def path_of(node: onnx.NodeProto) -> tuple[str, ...]:
+    """The names of the scopes of a node, outermost first; none where nothing tells."""
+    for entry in node.metadata_props:
+        if entry.key == SCOPES:
+            return _modules(entry.value)
+    return _of_name(node.name)
+
+
+@lru_cache(maxsize=4096)
+def _modules(text: str) -> tuple[str, ...]:
+    """torch's list of modules, outermost first, the node's own last; each without the name of the one around it."""
+    found, around = list[str](), ""
+    for name in modules_in(text):
+        if name != around and name != NO_MODULE:
+            found.append(name.removeprefix(f"{around}.") if around else name)
+            around = name
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _split(scope: str) -> tuple[str, ...]:
+    return tuple(filter(None, scope.split("/")))
+
+
+def _of_name(name: str) -> tuple[str, ...]:
+    """/encoder/layer.0/MatMul stands in encoder and there in layer.0."""
+    return _split(name.rpartition("/")[0])

@@ -1,0 +1,81 @@
+"""Where a node came from: the user's line that an exporter noted, else the module, and torch's name of the op."""
+
+import ast
+import re
+
+import onnx
+
+from surgeon.file.protobuf.node_encoder import FROM
+from surgeon.ops.schemas.node_check import owner_of
+from surgeon.ops.torch_fallbacks import operator_of
+from surgeon.ops.traversal import all_nodes
+
+STACK, SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
+CALL = "pkg.torch.onnx.fx_node"
+NOTES, ATEN = "pkg.torch.", ("aten", "prim")  # what it calls its notes, and the domains that do not say torch
+_CALLED = re.compile(r"call_function\[target=torch\.ops\.(?P<space>\w+)\.(?P<name>\w+)")
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)(?:\n[ \t]+(?P<code>[^\n]+))?')
+_SHORT_FRAME = re.compile(r"^(?P<file>\S[^\n]*?)\((?P<line>\d+)\): (?P<name>\S+)", re.MULTILINE)
+# torch's own files, and installed packages: what calls the user's modules, or stands under them.
+_FOREIGN = re.compile(r"[/\\](?:torch|site-packages|dist-packages|_pytest)[/\\]|^<|[/\\]runpy\.py")
+
+
+def made_by_torch(model: onnx.ModelProto) -> bool:
+    """Whether one of torch's exporters wrote the model: by its name, by what it notes of a node, or by its domains."""
+    if "torch" in model.producer_name.lower():
+        return True
+    domains = {one.domain for one in model.opset_import}
+    if any("torch" in domain or domain in ATEN for domain in domains):
+        return True
+    return any(entry.key.startswith(NOTES) for node in all_nodes(model.graph.node) for entry in node.metadata_props)
+
+
+def came_from(node: onnx.NodeProto) -> str:
+    """`model.py:12 in forward: y = op(x)`, else the module's name in the program; "" where nothing tells."""
+    notes = {entry.key: entry.value for entry in node.metadata_props}
+    frame = _last_frame(notes.get(STACK, "")) or _first_short_frame(node.doc_string)
+    modules = modules_in(notes.get(SCOPES, ""))
+    return frame or (f"module {modules[-1]}" if modules else "")
+
+
+def torch_op(node: onnx.NodeProto) -> str:
+    """The operator of torch that a node stands for, `aten::gelu`; "" where nothing tells.
+
+    A node that a rule wrote for several has the notes of one of them, and stands for none of torch's operators.
+    """
+    if any(entry.key == FROM and ", " in entry.value for entry in node.metadata_props):
+        return ""
+    called = _CALLED.search(next((entry.value for entry in node.metadata_props if entry.key == CALL), ""))
+    if called is not None:
+        return f"{called['space']}::{called['name']}"
+    told = operator_of(node) if owner_of(node.domain, node.op_type) is None else None
+    return "" if told is None else f"{told[0]}::{told[1]}"
+
+
+def _last_frame(stack: str) -> str:
+    """The innermost line of the user's own in a Python stack, which ends with the innermost."""
+    frames = list(_FRAME.finditer(stack))
+    own = [frame for frame in frames if not _FOREIGN.search(frame["file"])]
+    return _text((own or frames)[-1]) if frames else ""
+
+
+def _first_short_frame(note: str) -> str:
+    """The same in a note of the TorchScript exporter, `file.py(12): forward` line by line, the innermost first."""
+    frames = list(_SHORT_FRAME.finditer(note))
+    own = [frame for frame in frames if not _FOREIGN.search(frame["file"])]
+    return _text((own or frames)[0]) if frames else ""
+
+
+def _text(frame: re.Match[str]) -> str:
+    name = re.split(r"[/\\]", frame["file"])[-1]
+    code = frame.groupdict().get("code")
+    return f"{name}:{frame['line']} in {frame['name']}{': ' + code.strip() if code else ''}"
+
+
+def modules_in(scopes: str) -> list[str]:
+    """The names in torch's list of the modules around a node, outermost first, without the node's own."""
+    try:
+        names = ast.literal_eval(scopes) if scopes else ()
+    except (ValueError, SyntaxError):
+        return []
+    return [str(name) for name in names[:-1] if name] if isinstance(names, (list, tuple)) else []

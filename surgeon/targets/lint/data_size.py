@@ -1,0 +1,53 @@
+"""Tensors whose data do not fill the shape that the file states."""
+
+from collections.abc import Iterator
+
+import onnx
+
+from surgeon.errors import ModelFileError
+from surgeon.file.external_data.locations import tensors_of
+from surgeon.file.model import Model
+from surgeon.file.tensors.decoding import raw_size
+from surgeon.targets.lint.finding import Diagnostic, Diagnostics
+
+TOGETHER = "tensors hold other numbers of elements than their shapes say"
+
+
+def check_data(model: Model, found: Diagnostics) -> set[str]:
+    """Note them, and return their names.  Payloads are not read where their length tells."""
+    wrong: set[str] = set()
+    for tensor in tensors_of(model.skeleton):
+        told = _misfit(model, tensor)
+        if told:
+            name = tensor.name or "a constant"
+            reason = f"the tensor {name!r} has the shape {list(tensor.dims)}, and {told}"
+            helps = ["correct its dims, or export the model again"]
+            found.add("model", "", reason, helps=helps, together=TOGETHER)
+            wrong.add(name)
+    return wrong
+
+
+def without_echoes(findings: list[Diagnostic], wrong: set[str]) -> Iterator[Diagnostic]:
+    """The findings but for shapes that do not fit as such a tensor has the wrong one."""
+    for one in findings:
+        if one.kind != "shape" or not all(wrong.intersection(node.inputs) for node in one.where):
+            yield one
+
+
+def _misfit(model: Model, tensor: onnx.TensorProto) -> str:
+    """How much a tensor holds, as a clause; "" where it is as much as its shape asks for."""
+    try:
+        wanted = raw_size(tensor) if tensor.data_type != onnx.TensorProto.STRING else 0
+        span = model.span(tensor)
+        if span is None:
+            extent = model.extent(tensor)
+            held = wanted if extent is None else extent.size
+        else:
+            held = span[1] - span[0]
+        if held != wanted:
+            return f"its data take {held:,} bytes where it needs {wanted:,}"
+        if span is None and extent is None:
+            model.value(tensor)
+    except ModelFileError as error:
+        return str(error).rstrip(".").partition(", but ")[2] or str(error).rstrip(".")
+    return ""

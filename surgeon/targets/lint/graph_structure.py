@@ -1,0 +1,146 @@
+"""A graph against ONNX's own rules: names made twice or never, circles, inputs and outputs without a type.
+
+A name that is made again gets another one in the message on the way, so that an index can be made of it.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import onnx
+
+from surgeon.errors import GraphError
+from surgeon.ir.verifier import Fault, Within, faults_of
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.traversal import label_of, nodes_of, require_finite_calls
+from surgeon.printed_commands import command
+from surgeon.shapes.tensor_types import Facts
+from surgeon.targets.lint.dtype_conflicts import spelled
+from surgeon.targets.lint.finding import Diagnostics
+from surgeon.text import first_of
+
+TENSORS = ("tensor_type", "sparse_tensor_type")
+
+
+def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
+    """Note what breaks ONNX's rules in the graph, its bodies and the functions.  The model is the caller's own copy."""
+    faults = faults_of(model)
+    twice = {fault.name for fault in faults if fault.kind == "made twice"}
+    names = {name for node in nodes_of(model) for name in node.output} if twice else set[str]()
+    for fault in faults:
+        where = _in(fault.place)
+        if fault.kind in ("input twice", "initializer twice"):
+            what = fault.kind.partition(" ")[0]
+            found.add("model", "", f"the {what} {fault.name!r} is there twice{where}", helps=["rename one of them"])
+        elif fault.kind == "made twice" and fault.node is not None:
+            _tell_twice(fault, fault.node, where, found)
+            _rename(fault.name, fault.node, names)
+        elif fault.kind == "not made" and fault.node is not None:
+            reason = f"{fault.name!r} is read{where} and nothing makes it"
+            help_ = "add it as an input or an initializer, or correct the name"
+            together = f"tensors are read{where} that nothing makes"
+            found.add("model", spelled(fault.node), reason, at=label_of(fault.node), helps=[help_], together=together)
+        elif fault.kind == "output not made":
+            where = where or " of the graph"
+            reason, together = f"nothing makes {fault.name!r}, an output{where}", f"outputs{where} are made by nothing"
+            found.add("model", "", reason, helps=["name a tensor that a node makes"], together=together)
+        elif fault.kind == "circle":
+            circle = [label_of(node) for node in fault.around]
+            reason = f"nodes{where} need each other's outputs in a circle: {first_of(circle, 4)}"
+            helps = ["have one of them read a tensor from outside the circle"]
+            found.add("model", "", reason, at=circle[0], helps=helps)
+        elif fault.kind == "order":  # ONNX Runtime and TensorRT sort them
+            reason = f"nodes{where} stand before those whose outputs they read, which onnx.checker refuses"
+            helps = ["sort them: gs.import_onnx(model).toposort()"]
+            found.add("model", "", reason, helps=helps, stops=False)
+
+
+def check_calls(model: onnx.ModelProto, found: Diagnostics) -> bool:
+    """Note local functions that no runtime can inline.  Returns whether there are none."""
+    try:
+        require_finite_calls(model)
+    except GraphError as error:
+        found.add("model", "", str(error).rstrip("."))
+        return False
+    return True
+
+
+def check_ends(
+    graph: onnx.GraphProto, facts_of: Callable[[str], Facts], found: Diagnostics, *, wants_shapes: bool
+) -> None:
+    """Note inputs and outputs of the main graph without a dtype, or without a shape, which onnx.checker wants.
+
+    facts_of: what is known of a tensor else; it goes into the advice.  wants_shapes: so does the target.
+    """
+    stated = _statement(graph, facts_of)
+    for kind, values in (("input", graph.input), ("output", graph.output)):
+        for value in values:
+            which = value.type.WhichOneof("value")
+            if which is not None and which not in TENSORS:
+                continue
+            tensor = getattr(value.type, which) if which is not None else None
+            dtype, shape = facts_of(value.name)
+            written = f"onnx.helper.make_tensor_value_info({value.name!r}, {_enum(dtype)}, {_dims(shape)})"
+            helps = [f"state it: {stated if kind == 'output' else written}"]
+            if tensor is None or not tensor.elem_type:
+                together = f"{kind}s of the graph have no dtype"
+                reason = f"the {kind} {value.name!r} of the graph has no dtype"
+                found.add("model", "", reason, helps=helps, together=together)
+            if tensor is None or not tensor.HasField("shape"):
+                reason = f"the {kind} {value.name!r} of the graph has no shape, which onnx.checker wants"
+                together = f"{kind}s of the graph have no shape, which onnx.checker wants"
+                found.add("model", "", reason, helps=helps, stops=wants_shapes, together=together)
+
+
+def _statement(graph: onnx.GraphProto, facts_of: Callable[[str], Facts]) -> str:
+    """The command that states dtypes and shapes of all outputs that lack them."""
+    options: list[str] = []
+    for value in graph.output:
+        which = value.type.WhichOneof("value")
+        tensor = getattr(value.type, which) if which in TENSORS else None
+        is_whole = tensor is not None and tensor.elem_type and tensor.HasField("shape")
+        if is_whole or which not in (None, *TENSORS):
+            continue
+        known, shape = facts_of(value.name)
+        dtype = known or (tensor.elem_type if tensor is not None else 0)
+        sizes = ["SIZE,..."] if shape is None else ["?" if str(size)[:1] == "?" else str(size) for size in shape]
+        options += ["--state", f"{value.name}={dtype_name(dtype) if dtype else 'DTYPE'}[{','.join(sizes)}]"]
+    return command("edit", "IN", "OUT", *options)
+
+
+def _enum(dtype: int | None) -> str:
+    known = onnx.TensorProto.DataType.values()
+    stated = dtype if dtype and dtype in known else onnx.TensorProto.FLOAT
+    return f"onnx.TensorProto.{onnx.TensorProto.DataType.Name(stated)}"
+
+
+def _dims(shape: Sequence[object] | None) -> str:
+    """A shape as one writes it; sizes that are open get names, and nothing known leaves it to the reader."""
+    if shape is None:
+        return "shape"
+    sizes = (size if isinstance(size, int) else None if str(size).startswith("?") else str(size) for size in shape)
+    return str(list(sizes))
+
+
+def _tell_twice(fault: Fault, node: onnx.NodeProto, where: str, found: Diagnostics) -> None:
+    by = f"by {label_of(fault.first)}" if fault.first is not None else "as an input or initializer"
+    found.add(
+        "model",
+        "",
+        f"{fault.name!r} is made twice{where}, {by} and by {label_of(node)}",
+        at=label_of(node),
+        helps=["rename one of them, and what reads it"],
+        together=f"names are made twice{where}",
+    )
+
+
+def _rename(name: str, node: onnx.NodeProto, taken: set[str]) -> None:
+    """Give what a node makes again a name of its own, so that an index can be made."""
+    fresh = next(other for number in count(2) if (other := f"{name}_{number}") not in taken)
+    taken.add(fresh)
+    node.output[len(node.output) - 1 - list(node.output)[::-1].index(name)] = fresh
+
+
+def _in(place: Within) -> str:
+    if place.owner is not None:
+        return f" in a body of {label_of(place.owner)}"
+    return f" in function {place.function.domain}::{place.function.name}" if place.function is not None else ""

@@ -1,0 +1,226 @@
+"""Whether a target has each op of a model: in ONNX at its opset or as its own, as a kernel, and within its limits."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import onnx
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema, variables
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.schemas.node_check import owner_of
+from surgeon.ops.traits.trait_lookup import TRAINED, record
+from surgeon.printed_commands import command, in_floats, placed, upgrade_to
+from surgeon.runtime.provider_support import CPU, Kernels
+from surgeon.target_registry import BaseTarget
+from surgeon.targets.check_context import Examination
+from surgeon.targets.inspection.provenance import torch_op
+from surgeon.targets.lint.dtype_conflicts import InferredDtypes, spelled
+from surgeon.targets.lint.finding import Diagnostics, place_of
+from surgeon.text import like
+
+HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
+CASTS = "put a Cast to float32 before it, and one back after it"
+# The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
+TABLED = frozenset((*range(1, 14), onnx.TensorProto.BFLOAT16))
+_IS_TYPE = re.compile(r"The (?:input|output) '[^']*' of \S+ is ")
+_IS_HALF = re.compile(r"The input '[^']*' of \S+ is tensor\((?:b?float16|double)\).*; it may be .*tensor\(float\)")
+Key = tuple[str, str]
+
+
+def examine(asked: Examination) -> None:
+    """Note every node that the target does not have, or that breaks its limits: what is done for most targets."""
+    Support(asked).check()
+
+
+class Support:
+    """What is asked of each node."""
+
+    def __init__(self, asked: Examination) -> None:
+        self.asked, self.target, self.provider = asked, asked.target, asked.provider
+        self.index, self.dtypes, self.custom, self.found = asked.index, asked.dtypes, asked.custom, asked.found
+        self.has_contrib = asked.provider is not None or "ort" in asked.target.runs  # a table of kernels tells which
+
+    def check(self) -> None:
+        """Note every node that the target does not have."""
+        local = local_functions(self.index)
+        for scope in self.index.scopes:
+            for node in scope.nodes:
+                if split_op(node.op) not in local:
+                    self._check(scope, node)
+
+    def _check(self, scope: Scope, node: Node) -> None:
+        domain, name = split_op(node.op)
+        opset = scope.versions.get(domain, 1)
+        version = schema(domain, name, opset)
+        own = owner_of(domain, name)
+        if own is self.target:
+            if not check_schema(node, opset, self.dtypes, self.found):
+                self._check_limits(node)
+        elif not knows_domain(domain):
+            self._no_mapping(node, own)
+        elif version is None:
+            missing_op(node, opset, self.found)
+        elif not self.has_contrib and (domain == "com.microsoft" or only_ort_knows(domain, name, opset)):
+            reason = "it is ONNX Runtime's own and not in ONNX"
+            self.found.add("mapping", spelled(node), reason, link="op", at=place_of(node), node=node)
+        elif not check_schema(node, opset, self.dtypes, self.found, partial(self._has_kernel, node)):
+            self._check_kernel(node, version, opset)
+            self._check_limits(node)
+            self._check_training(scope, node)
+
+    def _check_training(self, scope: Scope, node: Node) -> None:
+        """Note a node that works as in training: it draws random numbers, say, and no two answers are the same."""
+        slot = record(node.op).training
+        told = "" if slot is None else "".join(node.inputs[slot : slot + 1])
+        mode = self.index.constants.scalar(scope, told) if told else None
+        if mode is not None and mode[0]:
+            reason = "it draws random numbers, as training_mode is true"
+            self.found.add(
+                "advice", spelled(node), reason, at=place_of(node), node=node, helps=[TRAINED], stops=False
+            )
+
+    def _check_limits(self, node: Node) -> None:
+        for reason, help_ in self.asked.limits.of(node):
+            at, helps = place_of(node), [help_] if help_ else []
+            self.found.add("restriction", spelled(node), reason, at=at, node=node, helps=helps)
+
+    def _has_kernel(self, node: Node, opset: int) -> bool:
+        """Whether the provider would run a node at another opset."""
+        domain, name = split_op(node.op)
+        version = schema(domain, name, opset)
+        if self.provider is None or version is None:
+            return True
+        return Kernels.of(self.provider).runs(domain, name, opset, self._types(node, version))
+
+    def _types(self, node: Node, version: Schema) -> dict[str, int]:
+        """The dtypes of a node's tensors by type variable, as far as the tables of kernels speak of them."""
+        known = self.dtypes.around(node)
+        types = variables(version, map(known.get, node.inputs), map(known.get, node.outputs))
+        return {variable: dtype for variable, dtype in types.items() if dtype in TABLED}
+
+    def _no_mapping(self, node: Node, own: BaseTarget | None) -> None:
+        """An op of a domain that the target does not have: another target's own, a placeholder, or a library's."""
+        if self.custom.have(node, self.dtypes):
+            return
+        domain, _ = split_op(node.op)
+        runtime, why = self.target.title, f"it is {own.own_word} of {own.title}" if own is not None else ""
+        rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *placed(self.target.name, self.asked.provider))
+        helps = [f"a rule that writes it in ops that the target has: {rule}"]
+        helps.append(f"a local function of that name in the model, whose body is written in ops of {runtime}")
+        if self.target.takes_libraries:
+            helps.append("a library of custom ops that has it (--custom-ops LIB)")
+        library = "no library given has it" if self.custom else f"no custom-op library for domain {domain} is given"
+        reason = f"{runtime} has no op of this name, and {library}"
+        if not self.target.takes_libraries or why:
+            reason = f"{why}, so {runtime} has no op of this name" if why else f"{runtime} has no domain {domain}"
+        of = torch_op(node.proto)  # one name, org.pytorch.aten::ATen, stands for many
+        at = place_of(node)
+        self.found.add("mapping", spelled(node), reason, link="mapping", at=at, node=node, helps=helps, of=of)
+
+    def _check_kernel(self, node: Node, version: Schema, opset: int) -> None:
+        if self.provider is None:
+            return
+        kernels, types = Kernels.of(self.provider), self._types(node, version)
+        domain, name = split_op(node.op)
+        if kernels.runs(domain, name, opset, types):
+            return
+        has_cpu = any(one.name == CPU for one in self.target.providers) and self.provider != CPU
+        runs_on_cpu = has_cpu and Kernels.of(CPU).runs(domain, name, opset, types)
+        has_any = kernels.runs(domain, name, opset, {})
+        told = " and ".join(dict.fromkeys(dtype_name(dtype) for dtype in types.values())) if has_any else ""
+        where = "" if kernels.title == self.target.title else f" on {kernels.title}"
+        reason = f"{self.target.title} has no kernel for it{where}{f' in {told}' if told else ''}"
+        if runs_on_cpu:
+            reason += ", so it runs on the CPU"
+        helps = []
+        others = [one.name for one in kernels.others() if Kernels.of(one.name).runs(domain, name, opset, types)]
+        later = kernels.raised(domain, name, opset, types)
+        if later is not None:
+            helps.append(raise_opset(node, later))
+        if others and not runs_on_cpu:
+            helps.append(f"run it by another execution provider: {', '.join(others)}")
+        if has_any and not runs_on_cpu and HALVES.intersection(types.values()):
+            helps.append(CASTS)
+            if onnx.TensorProto.DOUBLE in types.values():
+                helps.append(f"or have the whole model compute in float32: {in_floats()}")
+        self.found.add(
+            "kernel",
+            spelled(node),
+            reason,
+            link="kernel",
+            at=place_of(node),
+            node=node,
+            helps=helps,
+            stops=not runs_on_cpu,
+        )
+
+
+def local_functions(index: Index) -> dict[Key, onnx.FunctionProto]:
+    """The functions that the model defines, by domain and name."""
+    return {split_op(f"{one.domain}::{one.name}"): one for one in index.model.skeleton.functions}
+
+
+def missing_op(node: Node, opset: int, found: Diagnostics) -> None:
+    """Note an op that its domain does not have, at this opset or at all."""
+    domain, name = split_op(node.op)
+    versions = history(domain, name)
+    at = f"{domain or 'ai.onnx'} {opset}"
+    if versions:
+        since = versions[0].since_version
+        reason = f"no op of this name in {at}; {name} exists from opset {since}"
+        helps = [raise_opset(node, since, is_missing=True)]
+        found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
+        return
+    near = like(name, operators(domain))
+    helps = [f"did you mean {' or '.join(near)}?"] if near else []
+    helps.append("a local function of that name may stand for it, in a domain of its own")
+    reason = f"no op of this name in {at}"
+    found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
+
+
+def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
+    """How to come to a newer opset of ai.onnx, in the scope of a node.
+
+    is_missing: the op is not there at the model's opset, so that nobody can tell what an upgrade would keep.
+    """
+    function = node.scope.function
+    if function is not None:
+        return (
+            f"write version {opset} or later for ai.onnx in the opset_import of {function.label}, "
+            "and in that of the model, which onnx.checker wants to agree"
+        )
+    if is_missing:
+        return f"export the model at opset {opset} or later; one written by hand wants that number in its opset_import"
+    return f"raise the opset: {upgrade_to(opset)}"
+
+
+def check_schema(
+    node: Node, opset: int, dtypes: InferredDtypes, found: Diagnostics, suits: Callable[[int], bool] = bool
+) -> bool:
+    """Note where a node breaks its schema; whether it does.  Clashes of dtypes are noted elsewhere.
+
+    suits: whether the target would run the node at another opset, at which it is right.
+    """
+    known = {} if node in dtypes.clashing else dtypes.around(node)
+    in_function = node.scope.function is not None
+    complaints = check_node(node.proto, opset, known.get, in_function)
+    if not complaints:
+        return False
+    domain, name = split_op(node.op)
+    later = [one.since_version for one in history(domain, name) if one.since_version > opset] if not domain else []
+    fits = (number for number in later if not check_node(node.proto, number, known.get, in_function) and suits(number))
+    helps = [raise_opset(node, number) for number in fits][:1]
+    if any(_IS_HALF.match(text) for text in complaints):
+        helps.append(CASTS)
+    for complaint in _first_of_types(complaints):
+        found.add("schema", spelled(node), complaint.rstrip("."), at=place_of(node), node=node, helps=helps)
+    return True
+
+
+def _first_of_types(complaints: Sequence[str]) -> list[str]:
+    """Complaints, without those of outputs' types where an input has a wrong one: they follow from it."""
+    has_input = any(_IS_TYPE.match(text) and text.startswith("The input") for text in complaints)
+    return [text for text in complaints if not (has_input and _IS_TYPE.match(text) and text.startswith("The output"))]

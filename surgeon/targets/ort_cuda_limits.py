@@ -1,0 +1,78 @@
+"""What ONNX Runtime does not take on CUDA of ops that it has kernels for there, as seen with 1.31.1."""
+
+from collections.abc import Iterator
+
+from surgeon.ops.traits.trait_lookup import TRAINED
+from surgeon.shapes.algebra.polynomials import Size, SizeError
+from surgeon.shapes.algebra.size_expressions import evaluate, symbols
+from surgeon.targets.op_limits import Limit, NodeFacts
+
+_MOVING = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity")
+_PRODUCTS = ("MatMul", "com.microsoft::MatMulNBits")
+_ROTARY = ("RotaryEmbedding", "com.microsoft::RotaryEmbedding")
+_SMALL = range(1, 9)  # lengths at which what is left of one may be nothing
+
+Found = Iterator[tuple[str, str]]
+
+
+def _made_by(site: NodeFacts, position: int) -> str:
+    """The op that makes an input, whatever moves it in between; "" where nothing does."""
+    maker = site.maker(position)
+    while maker is not None and maker.node.op in _MOVING:
+        maker = maker.maker(0)
+    return "" if maker is None else maker.node.op
+
+
+def _grouped(site: NodeFacts) -> Found:
+    """Its optimiser (GroupQueryAttentionFusion) takes the rotary embeddings and the products before it into the node.
+
+    It reads the shape of a past that need not be there, which ends the process, and forgets the mask.
+    """
+    rotated = all(_made_by(site, place) in _ROTARY for place in (0, 1))
+    is_half = site.dtype(0) in (None, "float16", "bfloat16")
+    if is_half and rotated and _made_by(site, 2) in _PRODUCTS and not site.attribute("do_rotary", 0):
+        told = "ONNX Runtime's optimiser for CUDA takes rotary embeddings into GroupQueryAttention wrongly"
+        yield told, "choose --target onnx, whose Attention it leaves alone"
+    if site.has(10) and (site.has(11) or site.attribute("smooth_softmax", 0)):
+        yield "ONNX Runtime's GroupQueryAttention on CUDA takes a mask or sinks, not both", ""
+
+
+def _rotary(site: NodeFacts) -> Found:
+    shape = site.shape(0) or ()
+    rows = shape[-2] if len(shape) in (3, 4) else 1
+    if _may_be_none(rows):
+        yield f"ONNX Runtime's RotaryEmbedding on CUDA takes at least one row, and {rows} may be none", ""
+
+
+def _may_be_none(size: Size | None) -> bool:
+    """Whether a size is 0 for some length: what is left of that behind a prefix, say."""
+    if size is None or isinstance(size, int) or len(names := symbols(size)) != 1:
+        return False
+    try:
+        return any(evaluate(size, dict.fromkeys(names, length)) <= 0 for length in _SMALL)
+    except SizeError:  # a division by 0
+        return False
+
+
+def _attention(site: NodeFacts) -> Found:
+    if site.makes(3) and site.attribute("qk_matmul_output_mode", 0):
+        yield "ONNX Runtime's Attention on CUDA gives its scores as the first product makes them alone", ""
+
+
+def _recurrent(site: NodeFacts) -> Found:
+    if site.attribute("layout", 0):
+        yield f"ONNX Runtime has no {site.node.op} with the batch first on CUDA", "put Transposes around it"
+
+
+def _batch_norm(site: NodeFacts) -> Found:
+    if site.attribute("training_mode", 0):
+        yield "ONNX Runtime does not train on CUDA", TRAINED
+
+
+LIMITS: dict[str, Limit] = {
+    "com.microsoft::GroupQueryAttention": _grouped,
+    "Attention": _attention,
+    **dict.fromkeys(_ROTARY, _rotary),
+    "BatchNormalization": _batch_norm,
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+}

@@ -1,0 +1,61 @@
+"""TensorRT: its plugins, then ONNX; by its own parser where that is installed, else as its documentation has it."""
+
+from typing import TYPE_CHECKING
+
+from surgeon.ops.plugins.builtin_plugins import Plugins
+from surgeon.target_registry import ANY
+from surgeon.targets.ort import TENSORRT
+from surgeon.targets.target import Target
+from surgeon.targets.tensorrt.support_matrix import tensorrt_opsets, tensorrt_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from onnx import NodeProto
+
+    from surgeon.ir.index import Index
+    from surgeon.targets.check_context import Examination
+    from surgeon.targets.op_limits import Limit
+
+
+def _limits() -> "Mapping[str, Limit]":
+    from surgeon.targets.tensorrt.parser_limits import LIMITS
+
+    return LIMITS
+
+
+def _examine(asked: "Examination") -> None:
+    from surgeon.targets.tensorrt.parser_findings import examine
+
+    examine(asked)
+
+
+def _next_steps(index: "Index") -> "Iterator[str]":
+    from surgeon.targets.tensorrt.size_dependent_branches import next_steps
+
+    return next_steps(index)
+
+
+def _reads(node: "NodeProto") -> bool:
+    from surgeon.targets.tensorrt.documented_support import is_read
+
+    return is_read(node)
+
+
+TARGET = Target(
+    name="tensorrt",
+    title="TensorRT",
+    writes=("tensorrt", "onnx", ANY),
+    runs=("tensorrt", "onnx"),
+    like="onnx",
+    providers=(TENSORRT,),
+    ops=Plugins(),
+    own_word="a plugin",
+    limits=_limits,
+    version=tensorrt_version(),
+    opsets=tensorrt_opsets(),
+    examine=_examine,
+    reads=_reads,
+    loads_plugins=True,
+    next_steps=_next_steps,
+)

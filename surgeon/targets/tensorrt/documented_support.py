@@ -1,0 +1,264 @@
+"""Whether TensorRT has each op of a model, as its parser looks for them.
+
+It goes by the name of an op and not by its domain: first the ops of ONNX that it reads, then the model's functions,
+then plugins; a node with the attribute `plugin_namespace` is a plugin before all else.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from onnx import GraphProto, NodeProto, TensorProto
+
+from surgeon.ir.scope import Node, split_op
+from surgeon.ops.plugins.builtin_plugins import DOMAINS, NAMESPACE, advice, check_plugin, plugin_of, plugins
+from surgeon.ops.schemas import knows_domain, schema, type_string
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.printed_commands import command
+from surgeon.targets.check_context import Examination
+from surgeon.targets.lint.dtype_conflicts import spelled
+from surgeon.targets.lint.finding import Diagnostics, Kind, Link, place_of
+from surgeon.targets.lint.size_dependent_branches import sized_ifs
+from surgeon.targets.op_support import check_schema, local_functions, missing_op
+from surgeon.targets.tensorrt.mixed_precision import note_precision
+from surgeon.targets.tensorrt.parser_limits import EXEMPT
+from surgeon.targets.tensorrt.size_dependent_branches import fix_of, reason_of
+from surgeon.targets.tensorrt.support_matrix import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
+from surgeon.targets.tensorrt.unsupported_ops import LACKED_BY_RTX, behind
+
+# What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
+TAKEN = frozenset(
+    ("float", "double", "float16", "bfloat16", "float8e4m3fn", "float4e2m1", "int64", "int32", "int8", "int4", "uint8")
+).union(("bool",))
+MICROSOFT = "com.microsoft"
+FUNCTION = "a local function of that name in the model, whose body TensorRT reads"
+_TENSORRT = ("--target", "tensorrt")
+ORIGINAL = (
+    "if the model was rewritten for ONNX Runtime, start from the one before: "
+    f"{command('rewrite', 'ORIGINAL', 'OUT', '--rules', 'tensorrt', *_TENSORRT)}"
+)
+DECLARED = (
+    "declare your own plugin in a file (surgeon.declare_plugin says how): "
+    f"{command('check', 'IN', *_TENSORRT, '--custom-ops', 'plugins.toml')}"
+)
+JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
+
+
+def is_read(node: NodeProto) -> bool:
+    """Whether TensorRT has a plugin of a node's name, or an op of this name that means the same."""
+    listed, plugin = tensorrt_ops().get(node.op_type), plugin_of(node)
+    if node.domain != MICROSOFT and plugin is not None and not plugin.removed:
+        return True
+    return listed is not None and listed.supported and _means_it(node.domain, node.op_type)
+
+
+def _means_it(domain: str, name: str) -> bool:
+    """Whether an op means the same as the op of ONNX of its name, as which TensorRT reads it."""
+    return not domain or (domain == MICROSOFT and name in READ_RIGHT)
+
+
+def _of_placeholder(node: Node) -> tuple[str, ...]:
+    """What helps with an op that only a plugin, a rule or a function can stand for."""
+    rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *_TENSORRT)
+    plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
+    return (
+        f"a plugin, which a file for --custom-ops declares: {plugin}",
+        f"a rule that writes it in ops that TensorRT has: {rule}",
+        FUNCTION,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What the documentation has against a node: as a `Diagnostic` tells it.
+
+    is_mistaken: the parser reads the node, as another op.
+    """
+
+    kind: Kind
+    node: Node
+    reason: str
+    link: Link
+    helps: tuple[str, ...]
+    stops: bool
+    is_mistaken: bool
+
+    def note(self, found: Diagnostics) -> None:
+        """Put it among what was found."""
+        found.add(
+            self.kind,
+            spelled(self.node),
+            self.reason,
+            link=self.link,
+            at=place_of(self.node),
+            node=self.node,
+            helps=self.helps,
+            stops=self.stops,
+        )
+
+
+class TensorrtSupport:
+    """What is asked of each node for the target TensorRT.
+
+    found: what is wrong by ONNX itself.  complaints: what TensorRT does not take.  plugins: the nodes that are meant
+    for one.  ends: what is wrong with an input, an output or a weight, the same of several, and what helps.
+    sized: Ifs that TensorRT builds where further sizes are fixed.
+    """
+
+    def __init__(self, asked: Examination) -> None:
+        self.index, self.dtypes, self.limits, self.found = asked.index, asked.dtypes, asked.limits, asked.found
+        self.complaints: list[Complaint] = []
+        self.plugins: set[Node] = set()
+        self.ends: list[tuple[str, str, tuple[str, ...]]] = []
+        fixed = {name for name, (least, _, largest) in asked.request.dims.items() if least == largest}
+        self.sized = {found.node: found for found in sized_ifs(asked.index) if not fixed.issuperset(found.dims)}
+
+    def check(self) -> None:
+        """Collect what TensorRT does not read, as far as its documentation tells."""
+        self._check_ends()
+        self._check_nodes()
+        note_precision(self.index, self.dtypes, self.found)
+
+    def note_sized(self, refused: Collection[Node] = ()) -> None:
+        """Note each If that sizes decide.  refused: those that have a finding already."""
+        for node, found in self.sized.items():
+            if node not in refused:
+                reason, helps = reason_of(found), [fix_of(found)]
+                self.found.add("advice", spelled(node), reason, at=place_of(node), node=node, helps=helps, stops=False)
+
+    def _check_ends(self) -> None:
+        """Note the inputs, outputs and weights of the network that TensorRT has no dtype for."""
+        graph = self.index.main.proto
+        given = [tensor.name for tensor in graph.initializer] if isinstance(graph, GraphProto) else []
+        ends = [("input", value) for value in graph.input if value.name not in given]
+        for word, value in (*ends, *(("output", value) for value in graph.output)):
+            which = value.type.WhichOneof("value")
+            if which == "tensor_type":
+                self._check_end(word, value.name, value.type.tensor_type.elem_type)
+            elif which is not None:  # what has no type at all is noted for every target
+                kind = which.removesuffix("_type").replace("_", " ")
+                self._tell_end(word, value.name, f"of type {kind}, and TensorRT has tensors only")
+        for tensor in graph.initializer:
+            self._check_end("initializer", tensor.name, tensor.data_type)
+
+    def _check_end(self, what: str, name: str, dtype: int) -> None:
+        kind = type_string(dtype)[7:-1] if dtype else ""
+        if kind and kind not in TAKEN:
+            self._tell_end(what, name, f"{kind}, and TensorRT has no tensors of {kind}", "give it another dtype")
+
+    def _tell_end(self, what: str, name: str, why: str, *helps: str) -> None:
+        self.ends.append((f"the {what} '{name}' is {why}", f"{what}s are {why}", helps))
+
+    def _check_nodes(self) -> None:
+        """Collect every node that TensorRT does not read, as far as its documentation tells."""
+        local = local_functions(self.index)
+        for scope in self.index.scopes:
+            for node in scope.nodes:
+                domain, name = split_op(node.op)
+                listed = tensorrt_ops().get(name)
+                if plugin_of(node.proto) is not None and node.attribute(NAMESPACE) is not None:
+                    self._check_plugin(node)
+                elif listed is not None and listed.supported and not self._is_mistaken(node, local):
+                    self._check_op(node, listed)
+                elif (domain, name) in local:
+                    self._check_call(node, len(local[domain, name].input))
+                elif listed is not None and listed.supported:
+                    continue  # told as mistaken
+                elif name in plugins():
+                    self._check_plugin(node)
+                else:
+                    self._tell_missing(node, listed)
+
+    def _note(
+        self,
+        kind: Kind,
+        node: Node,
+        reason: str,
+        link: Link = "",
+        *helps: str,
+        stops: bool = True,
+        is_mistaken: bool = False,
+    ) -> None:
+        self.complaints.append(Complaint(kind, node, reason, link, helps, stops, is_mistaken))
+
+    def _is_mistaken(self, node: Node, local: object) -> bool:
+        """Note a node that TensorRT would take for the op of ONNX that has the same name."""
+        domain, name = split_op(node.op)
+        if _means_it(domain, name):
+            return False
+        what = "a function of the model" if isinstance(local, dict) and (domain, name) in local else "another op"
+        reason = f"TensorRT goes by the name and reads it as ai.onnx::{name}, though it is {what}"
+        self._note("restriction", node, reason, "", f"rename it, so that it is not called {name}", is_mistaken=True)
+        return True
+
+    def _check_call(self, node: Node, inputs: int) -> None:
+        if len(node.inputs) != inputs:
+            reason = f"the function has {inputs} inputs and the call gives {len(node.inputs)}: TensorRT wants all"
+            self._note("restriction", node, reason, "", "give every input of the function, or inline it")
+
+    def _check_plugin(self, node: Node) -> None:
+        self.plugins.add(node)
+        known = self.dtypes.around(node)
+        for complaint in check_plugin(node.proto, known.get, node.scope.function is not None):
+            self._note("plugin", node, complaint.rstrip("."))
+        told = advice(node.proto)
+        if told:
+            self._note("advice", node, told.rstrip("."), stops=False)
+
+    def _tell_missing(self, node: Node, listed: TensorrtOp | None) -> None:
+        domain, name = split_op(node.op)
+        opset = node.scope.versions.get(domain, 1)
+        if domain in DOMAINS:
+            self._note("plugin", node, "TensorRT's own plugins have none of this name", "", DECLARED)
+            return
+        if not knows_domain(domain):
+            reason = "TensorRT has no op and no plugin of this name"
+            self._note("mapping", node, reason, "mapping", *_of_placeholder(node))
+            return
+        if schema(domain, name, opset) is None:
+            missing_op(node, opset, self.found)
+            return
+        why, more = behind(domain, name)
+        reason = f"TensorRT {tensorrt_version()} does not read it"
+        if listed is None and not domain:
+            reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
+        helps = (*more, ORIGINAL, FUNCTION) if domain == MICROSOFT else (*more, FUNCTION)
+        self._note("kernel", node, f"{reason}: {why}" if why else reason, "kernel", *helps)
+
+    def _check_op(self, node: Node, listed: TensorrtOp) -> None:
+        domain, name = split_op(node.op)
+        opset = node.scope.versions.get(domain, 1)
+        if schema(domain, name, opset) is None:
+            missing_op(node, opset, self.found)
+            return
+        if check_schema(node, opset, self.dtypes, self.found):
+            return
+        if not listed.rtx:
+            reason = f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does"
+            self._note("advice", node, reason, "", *LACKED_BY_RTX.get(name, ()), stops=False)
+        for reason, help_ in self.limits.of(node) if node not in self.sized else ():
+            self._note("restriction", node, reason, "", *filter(None, [help_]))
+        self._check_types(node, listed)
+
+    def _check_types(self, node: Node, listed: TensorrtOp) -> None:
+        name = split_op(node.op)[1]
+        data = "" if not node.inputs or name in EXEMPT else node.inputs[1 if name == "Where" else 0]
+        dtype = self.dtypes.of(node.scope, data)
+        shown = type_string(dtype)[7:-1] if dtype else ""
+        if shown in JUDGED and shown not in listed.types:
+            types = ", ".join(
+                dtype_name(getattr(TensorProto, _ENUM.get(one, one.upper()))) for one in sorted(listed.types)
+            )
+            reason = f"TensorRT reads it in {types}, and its data are {dtype_name(dtype or 0)}"
+            self._note("restriction", node, reason, "", "put Casts around it")
+        outputs = {value.name for value in self.index.main.proto.output}
+        for output in filter(None, node.outputs):
+            made = self.dtypes.of(node.scope, output)
+            kind = type_string(made)[7:-1] if made else ""
+            if kind and kind not in TAKEN:
+                self._note("restriction", node, f"TensorRT has no tensors of {kind}", "", "cast to another type")
+            elif kind == "uint8" and output not in outputs:
+                reason = "TensorRT takes uint8 for inputs and outputs of the network only, and here it is inside"
+                self._note("restriction", node, reason, "", "cast to int32 or to a float type instead")
+
+
+_ENUM = {"float": "FLOAT", "double": "DOUBLE"}

@@ -1,0 +1,78 @@
+"""What of a model of half precision TensorRT runs otherwise: it has no flag for it, and does what a file says."""
+
+from collections.abc import Iterator
+
+from onnx import TensorProto
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.traits.trait_lookup import record
+from surgeon.printed_commands import command
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.targets.lint.dtype_conflicts import InferredDtypes, spelled
+from surgeon.targets.lint.finding import Diagnostics, place_of
+
+HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
+FLOATS = HALVES | {TensorProto.FLOAT, TensorProto.DOUBLE}
+HALF = command("convert", "ORIGINAL", "OUT", "--ep", "tensorrt")
+LONGEST_SOFTMAX = 2048
+"""Sums of more exponentials than these lose digits in float16."""
+
+
+def note_precision(index: Index, dtypes: InferredDtypes, found: Diagnostics) -> None:
+    """Note, of a model that is partly of half precision, what runs in float32, and Casts that do nothing for it."""
+    nodes = [node for scope in index.scopes if scope.function is None for node in scope.nodes]
+    if not any(dtypes.of(node.scope, name) in HALVES for node in nodes for name in node.outputs if name):
+        return
+    for node in nodes:
+        for reason, help_ in _of_node(index, dtypes, node):
+            found.add("advice", spelled(node), reason, at=place_of(node), node=node, helps=[help_], stops=False)
+
+
+def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple[str, str]]:
+    facts = record(node.op)
+    computes = any((facts.adds_up, facts.product, facts.squares, facts.of_one, facts.family in ("sum", "product")))
+    kinds = [dtypes.of(node.scope, name) for name in node.inputs if name]
+    first = kinds[0] if kinds else None
+    if node.op == "Cast":
+        yield from _of_cast(dtypes, node, first)
+    elif first is not None and first in FLOATS - HALVES and computes:
+        reason = f"it computes in {dtype_name(first)} in a model of half precision, and so does the engine"
+        yield reason, f"which nodes have to, and why: {HALF}"
+    if facts.softmax and first == TensorProto.FLOAT16:
+        length = _length(index, node)
+        if length is not None and length > LONGEST_SOFTMAX:
+            reason = f"it adds up {length:,} exponentials in float16, which loses digits"
+            yield reason, f"keep it in float32, from the model before it was converted: {HALF}"
+    if node.op == "DequantizeLinear":
+        behind = [reader for name in node.outputs for reader in node.scope.readers(name)]
+        if any(reader.op == "Cast" for reader in behind):
+            yield (
+                "a Cast stands between it and what it is for, which keeps TensorRT from running that in integers",
+                "give its scale the dtype that is wanted",
+            )
+
+
+def _of_cast(dtypes: InferredDtypes, node: Node, given: int | None) -> Iterator[tuple[str, str]]:
+    made = dtypes.of(node.scope, node.outputs[0])
+    if given is not None and given == made:
+        yield f"it casts {dtype_name(given)} to itself", "take it out: the rule no_op_cast does"
+        return
+    home = node.scope.home(node.inputs[0])
+    before = None if home is None else home.producers.get(node.inputs[0])
+    if before is not None and before.op == "Cast" and made in HALVES and given in FLOATS:
+        source = dtypes.of(before.scope, before.inputs[0])
+        if source == made:
+            yield "it casts back what a Cast in front of it has just widened", "read what that one reads"
+
+
+def _length(index: Index, node: Node) -> int | None:
+    """Over how many elements a softmax runs, where that is known."""
+    shape = shapes_of(index).shape(node.scope, node.inputs[0])
+    axis = node.attribute("axis")
+    place = axis.i if axis is not None else -1
+    if shape is None or not -len(shape) <= place < len(shape):
+        return None
+    size = shape[place]
+    return size if isinstance(size, int) else None

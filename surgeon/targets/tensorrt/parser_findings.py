@@ -1,0 +1,199 @@
+"""What is told of a model for TensorRT: its parser's own word where it is installed, else what its tables say.
+
+The parser says which nodes it refuses; the tables say why in words of their own, and what helps.  They speak alone for
+plugins, which the parser knows where their library is loaded, and for nodes that it would take for others.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ops.schemas import type_string
+from surgeon.printed_commands import command
+from surgeon.runtime.tensorrt.error_messages import DECIDES, ENDS, FIXED_RANK, NO_IMPORTER, said_of_sizes
+from surgeon.runtime.tensorrt.library import installed
+from surgeon.targets.check_context import Examination
+from surgeon.targets.lint.dtype_conflicts import spelled
+from surgeon.targets.lint.finding import CONSTANT, Kind, RuntimeWord, place_of
+from surgeon.targets.tensorrt.documented_support import TAKEN, Complaint, TensorrtSupport
+from surgeon.targets.tensorrt.size_dependent_branches import fix_of
+from surgeon.targets.tensorrt.support_matrix import tensorrt_version
+
+if TYPE_CHECKING:
+    from surgeon.runtime.tensorrt.compatibility import Hearing, Objection, Range
+    from surgeon.runtime.tensorrt.parser_tasks import Dims, Made
+
+# What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
+OF_BUILDER = ("Attention",)
+SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
+WITH_PLUGINS = "give the library of the plugin's creators (--custom-ops LIB), or ask full TensorRT (--trt tensorrt)"
+SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
+
+
+def examine(asked: Examination) -> None:
+    """Note what TensorRT does not take of a model.  Raises ModelFileError where it cannot be given the weights."""
+    support = TensorrtSupport(asked)
+    support.check()
+    library = installed(asked.request.library) if asked.request.load else None
+    if library is None:
+        silence = SILENCE if asked.request.load else "its parser was not asked"
+        tables = f"by the tables of its documentation, {tensorrt_version()}"
+        asked.found.runtime = RuntimeWord(silence=f"{tables}: {silence}")
+        for complaint in support.complaints:
+            complaint.note(asked.found)
+        support.note_sized()
+        _note_ends(asked, support)
+        return
+    from surgeon.runtime.tensorrt.compatibility import Asking  # it brings what starts processes
+
+    asked.index.model.check_data()
+    request = asked.request
+    nodes = _numbered(asked)
+    numbers = {node: number for number, node in nodes.items()}
+    apart = set() if request.plugins else support.plugins  # with their libraries the parser has them
+    of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | apart
+
+    def behind(number: int) -> "tuple[int, Made] | None":
+        node = _in_main(nodes[number])
+        made = None if node is None else _outputs(asked, node)
+        return None if node is None or made is None else (numbers[node], made)
+
+    aside = dict(filter(None, (behind(numbers[node]) for node in of_tables)))
+    asking = Asking(library, request.run_time, request.device, request.dims, request.plugins)
+    said = asking.of(asked.index.model, aside, behind)
+    if not said.engine:
+        of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
+    _merge(asked, support, said, nodes, of_tables)
+    if request.device is not None and apart and not said.engine:
+        ops = ", ".join(sorted({spelled(node) for node in apart}))
+        reason = f"no engine is built, as {library.title} does not have what was left out ({ops})"
+        asked.found.add("build", "", reason, helps=[WITH_PLUGINS], stops=False)
+    for objection in said.untold:
+        node = nodes.get(-1 if objection.node is None else objection.node)
+        if node is not None:
+            reason = objection.reason
+            asked.found.add("restriction", spelled(node), reason, at=place_of(node), node=node, stops=False)
+    for objection in said.refused:
+        told = f"it is not built for the usual sizes ({objection.reason})"
+        helps = _commands(said.sizes) if said.engine else [SIZES]
+        asked.found.add("build", "", told, helps=helps, stops=False)
+    title = f"{library.title} {library.version}".strip()
+    device = said.capability if said.engine else ""
+    asked.found.runtime = RuntimeWord(
+        title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds, said.end
+    )
+
+
+def _commands(sizes: Mapping[str, "Range"]) -> list[str]:
+    """The commands that build a model for the sizes that it took, and that fix them in its file."""
+    given = [
+        f"{name}={best}" if least == largest else f"{name}={least}:{best}:{largest}"
+        for name, (least, best, largest) in sizes.items()
+    ]
+    fixed = [f"{name}={best}" for name, (_, best, _) in sizes.items()]
+    build = command("check", "IN", "--target", "tensorrt", "--build", *_dims(given))
+    return [f"it is built for these: {build}", f"fix them in the file: {command('edit', 'IN', 'OUT', *_dims(fixed))}"]
+
+
+def _dims(given: list[str]) -> list[str]:
+    return [word for one in given for word in ("--dim", one)]
+
+
+def _is_for_tables(complaint: Complaint) -> bool:
+    """Whether the parser may take a node against which this is said, and it stands all the same."""
+    return complaint.kind == "plugin" or complaint.is_mistaken
+
+
+def _is_of_builder(complaint: Complaint) -> bool:
+    return complaint.kind == "restriction" and split_op(complaint.node.op)[1] in OF_BUILDER
+
+
+def _numbered(asked: Examination) -> dict[int, Node]:
+    """The nodes by the numbers under which TensorRT knows them: in the order of `walking.nodes_of`."""
+    scopes = asked.index.scopes
+    roots = [scope for scope in scopes if scope.owner is None]
+    bodies: dict[Node, list[Scope]] = {}
+    for scope in scopes:
+        if scope.owner is not None:
+            bodies.setdefault(scope.owner, []).append(scope)
+
+    def walk(scope: Scope) -> Iterator[Node]:
+        for node in scope.nodes:
+            yield node
+            for body in bodies.get(node, ()):
+                yield from walk(body)
+
+    return dict(enumerate(node for scope in roots for node in walk(scope)))
+
+
+def _in_main(node: Node) -> Node | None:
+    """The node of the main graph in whose bodies a node stands, or itself; None for one in a function."""
+    while node.scope.owner is not None:
+        node = node.scope.owner
+    return None if node.scope.function is not None else node
+
+
+def _outputs(asked: Examination, node: Node) -> "Made | None":
+    """What a node of the main graph makes: names, dtypes and dims; None where they are not known."""
+    made: list[tuple[str, int, Dims]] = []
+    for name in filter(None, node.outputs):
+        facts = asked.shapes.facts(node.scope, name)
+        dtype = facts.dtype or asked.dtypes.of(node.scope, name)
+        if not dtype or type_string(dtype)[7:-1] not in TAKEN or facts.shape is None:  # a network takes no such input
+            return None
+        made.append((name, dtype, [size if isinstance(size, int) else str(size) for size in facts.shape]))
+    return made
+
+
+def _merge(
+    asked: Examination,
+    support: TensorrtSupport,
+    said: "Hearing",
+    nodes: dict[int, Node],
+    of_tables: set[Node],
+) -> None:
+    """Note the parser's faults in the words of the tables, where these have some."""
+    faults, sizes, sized = said.faults, said.sizes, support.sized
+    refused = {nodes[one.node]: one for one in faults if one.node in nodes}
+    for complaint in support.complaints:
+        if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
+            complaint.note(asked.found)
+    told = {complaint.node for complaint in support.complaints if complaint.stops}
+    advised = {complaint.node: complaint for complaint in support.complaints if not complaint.stops}
+    for node, fault in refused.items():
+        if node in told or node in support.plugins:
+            continue
+        advice = advised.get(node) if fault.reason == NO_IMPORTER else None
+        if advice is not None:  # the tables say which TensorRT reads it
+            replace(advice, kind="kernel", stops=True).note(asked.found)
+        else:
+            kind: Kind = "build" if fault.stage == "build" else "restriction"
+            helps = [fix_of(sized[node])] if node in sized else _helps(fault, sizes)
+            asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=helps)
+    support.note_sized(refused)
+    unplaced = [fault for fault in faults if fault.node not in nodes]
+    if unplaced:
+        _note_ends(asked, support)
+    for fault in unplaced:
+        if fault.stage == "build":
+            asked.found.add("build", "", fault.reason, helps=_helps(fault, sizes))
+        elif fault.reason != ENDS or not support.ends:
+            asked.found.add("load", "", fault.reason)
+
+
+def _helps(fault: "Objection", sizes: Mapping[str, "Range"]) -> list[str]:
+    """What helps with what the builder does not take.  sizes: of the free dims, with which it was asked."""
+    if fault.stage != "build":
+        return []
+    if DECIDES in fault.reason:
+        return [CONSTANT]
+    ones = [f"{name}=1" for name, size in sizes.items() if set(size) == {1}]
+    if FIXED_RANK in fault.reason and ones:
+        return [f"fix what is 1 in the file: {command('edit', 'IN', 'OUT', *_dims(ones))}"]
+    return [SIZES] if sizes and said_of_sizes(fault.reason) else []
+
+
+def _note_ends(asked: Examination, support: TensorrtSupport) -> None:
+    for reason, together, helps in support.ends:
+        asked.found.add("restriction", "", reason, helps=helps, together=together)

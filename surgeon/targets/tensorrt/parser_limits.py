@@ -1,0 +1,300 @@
+"""What TensorRT's parser does not take of the ops that it reads, as its documentation says."""
+
+from collections.abc import Iterator, Sequence
+
+from onnx import ValueInfoProto
+
+from surgeon.ops.traits.trait_lookup import TRAINED, WITH_BODIES, named
+from surgeon.printed_commands import command
+from surgeon.targets.lint.finding import CONSTANT
+from surgeon.targets.op_limits import Limit, NodeFacts
+from surgeon.targets.tensorrt.support_matrix import READ_RIGHT
+
+# Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
+EXEMPT = WITH_BODIES.union(
+    ("Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear", "NonZero", "OneHot", "QuantizeLinear"),
+    ("Shape", "Size"),
+)
+HANDED_ON = ("Identity", "Cast")  # behind these the parser still knows a constant; behind all others it does not
+MOST_K = 3840
+HALVES = ("float16", "bfloat16")
+LEAST_HEAD, MOST_HEAD = 9, 256
+RESIZES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
+
+
+Found = Iterator[tuple[str, str]]
+
+
+def _attention(site: NodeFacts) -> Found:
+    # Which dtypes and head sizes the builder has kernels for was tried with TensorRT-RTX 1.7; no parser tells it.
+    if site.dtype(0) not in (None, *HALVES):
+        yield (
+            f"TensorRT builds Attention in float16 and bfloat16 only, and here it is {site.dtype(0)}",
+            "rule expand writes it in parts, which TensorRT fuses itself",
+        )
+    query, key, value = (site.shape(place) for place in range(3))
+    rank = site.rank(0)
+    heads = site.attribute("q_num_heads", 0)
+    width = query[-1] if query and rank == 4 else None
+    if rank == 3 and query and heads and isinstance(query[-1], int):
+        width = query[-1] // heads
+    if isinstance(width, int) and not LEAST_HEAD <= width <= MOST_HEAD:
+        told = f"TensorRT builds Attention for heads of {LEAST_HEAD} to {MOST_HEAD} numbers, and here they have {width}"
+        yield told, "rule expand writes it in parts"
+    if rank == 4 and None not in (key, value) and key != value:
+        yield "TensorRT wants keys and values of one shape", ""
+    if site.attribute("is_causal", 0) and site.has(3):
+        yield "TensorRT takes a mask or is_causal, not both", "put the causal mask into the mask"
+    if site.attribute("softmax_precision", 0):
+        yield "TensorRT has no softmax_precision", "leave it out where float32 is meant"
+    if any(map(site.has, range(4, 7))) or any(map(site.makes, range(1, 4))):
+        yield "TensorRT takes no past keys and values, and gives no present ones", "concatenate them outside"
+    if site.attribute("softcap", 0.0):
+        yield "TensorRT has no softcap", ""
+
+
+def _rotary(site: NodeFacts) -> Found:
+    given, cosines = site.shape(0), site.shape(1)
+    if given and cosines and not site.has(3) and len(cosines) == 3 and cosines[0] != given[0]:
+        yield "TensorRT wants cosines and sines of as many batches as the input has", "expand them"
+
+
+def _pool(site: NodeFacts) -> Found:
+    if any(size != 1 for size in site.attribute("dilations", ())):
+        yield "TensorRT pools without dilations only", ""
+    if site.rank(0) not in (None, 4, 5):
+        yield "TensorRT pools over two or three axes only", "add an axis of size 1 (Unsqueeze), and take it out after"
+    if site.makes(1):
+        yield "TensorRT does not give the second output, Indices", ""
+
+
+def _deform_conv(site: NodeFacts) -> Found:
+    pads = list(site.attribute("pads", ()))
+    half = len(pads) // 2
+    if pads[:half] != pads[half:]:
+        yield "TensorRT wants the same pads at both ends of an axis", "put a Pad before it for what is more at one end"
+    if site.rank(0) not in (None, 3, 4):
+        yield "TensorRT deforms over one or two axes only", ""
+
+
+def _grid_sample(site: NodeFacts) -> Found:
+    if site.rank(0) not in (None, 4):
+        yield "TensorRT samples inputs of four axes only", ""
+
+
+def _layer_norm(site: NodeFacts) -> Found:
+    if site.makes(1) or site.makes(2):
+        yield "TensorRT gives the first output only, not Mean and InvStdDev", ""
+
+
+def _topk(site: NodeFacts) -> Found:
+    if not site.attribute("sorted", 1):
+        yield "TensorRT wants sorted=1", "write sorted=1, which is right too"
+    most = site.number(1)
+    if most is not None and most >= MOST_K:
+        yield f"TensorRT wants K below {MOST_K}, and it is {most:.0f}", "the plugin TopkLastDim takes more"
+
+
+def _resize(site: NodeFacts) -> Found:
+    mode = site.attribute("coordinate_transformation_mode", "half_pixel")
+    if site.attribute("mode", "nearest") not in ("nearest", "linear"):
+        yield "TensorRT resizes in the modes nearest and linear only", ""
+    if mode not in RESIZES:
+        yield f"TensorRT does not know coordinate_transformation_mode={mode}", ""
+    if not site.fixed(2):
+        yield "TensorRT wants scales to be a constant", "give sizes instead"
+    axes = site.attribute("axes", None)
+    if axes and site.has(2) and list(axes) != list(range(site.rank(0) or len(axes))):
+        yield "TensorRT takes scales of all axes in order only", "write scales of 1 for the other axes"
+    if axes and site.constant(3) and _is_free_beside(site, axes):
+        yield "TensorRT takes fixed sizes of some axes only where the others are fixed", "tell the sizes of all axes"
+    if site.attribute("antialias", 0):
+        yield "TensorRT resizes without antialias only", ""
+    if site.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        yield "TensorRT knows keep_aspect_ratio_policy=stretch only", ""
+
+
+def _is_free_beside(site: NodeFacts, axes: Sequence[int]) -> bool:
+    """Whether an axis of what is read that is not among these is free."""
+    shape = site.shape(0)
+    named = {axis % len(shape) for axis in axes} if shape else set()
+    return shape is not None and any(not isinstance(size, int) for at, size in enumerate(shape) if at not in named)
+
+
+def _scatter_nd(site: NodeFacts) -> Found:
+    if site.attribute("reduction", "none") != "none":
+        yield "TensorRT scatters without a reduction only", ""
+
+
+def _scatter_elements(site: NodeFacts) -> Found:
+    if site.attribute("reduction", "none") != "none":
+        yield "TensorRT scatters without a reduction only", "the plugin ScatterElements has reductions"
+
+
+def _lp_pool(site: NodeFacts) -> Found:
+    yield from _pool(site)
+    if site.attribute("p", 2) not in (1, 2):
+        yield "TensorRT pools with p=1 and p=2 only", ""
+
+
+def _batch_norm(site: NodeFacts) -> Found:
+    if site.attribute("training_mode", 0) or any(map(site.makes, range(1, 5))):
+        yield "TensorRT has no training mode", TRAINED
+
+
+def _clip(site: NodeFacts) -> Found:
+    if site.dtype(0) == "int8":
+        yield "TensorRT clips floats, int32 and int64 only", "put Casts around it"
+
+
+def _mod(site: NodeFacts) -> Found:
+    if not site.attribute("fmod", 0) and site.dtype(0) in ("float", "float16", "bfloat16", "double", "int8"):
+        yield f"TensorRT takes fmod=0 for int32 and int64 only, and its data are {site.dtype(0)}", ""
+
+
+def _range(site: NodeFacts) -> Found:
+    if site.dtype(0) not in (None, "float", "int32", "int64"):
+        yield f"TensorRT counts in float32, int32 and int64 only, and here in {site.dtype(0)}", "put Casts around it"
+    elif site.dtype(0) == "float" and not all(map(site.fixed, range(3))):
+        yield "TensorRT counts in floats between constants only", "count in integers, and cast"
+
+
+def _stft(site: NodeFacts) -> Found:
+    if not site.fixed(1):
+        yield "TensorRT wants frame_step to be a constant", CONSTANT
+    if (site.shape(0) or (1,))[-1] != 1:
+        yield "TensorRT transforms real signals only", ""
+
+
+def _is_built_in(site: NodeFacts, position: int) -> bool:
+    """Whether an input is a constant as it stands in the file, or behind nodes that hand it on, or not given at all."""
+    name = site.node.inputs[position] if site.has(position) and site.node.scope.function is None else ""
+    while name:
+        home = site.node.scope.home(name)
+        maker = None if home is None else home.producers.get(name)
+        if home is None or maker is None:
+            return home is None or name in home.all_initializers
+        if maker.op not in HANDED_ON:
+            return maker.op == "Constant"
+        name = maker.inputs[0]
+    return True
+
+
+def _reduction(site: NodeFacts) -> Found:
+    if not _is_built_in(site, 1):
+        yield (
+            "TensorRT wants the axes to be a constant as it stands, not one that nodes compute",
+            CONSTANT,
+        )
+
+
+def _constant_input(position: int, name: str) -> Limit:
+    """TensorRT wants an input to be known when the network is built."""
+
+    def limit(site: NodeFacts) -> Found:
+        if not site.fixed(position):
+            yield f"TensorRT wants {name} to be a constant", CONSTANT
+
+    return limit
+
+
+def _dequantize(site: NodeFacts) -> Found:
+    if site.dtype(0) in ("uint8", "int32"):
+        yield f"TensorRT dequantizes no {site.dtype(0)}", "quantise to int8"
+    last = (site.shape(0) or (0,))[-1]
+    if site.dtype(0) in ("int4", "float4e2m1") and isinstance(last, int) and last % 2:
+        yield "TensorRT wants an even number of elements of four bits", ""
+    yield from _zero_point(site)
+
+
+def _zero_point(site: NodeFacts) -> Found:
+    if site.has(2) and not site.zeros(2):
+        yield "TensorRT wants zero points of 0", "quantise symmetrically"
+
+
+def _lstm(site: NodeFacts) -> Found:
+    for name in ("layout", "input_forget"):
+        if site.attribute(name, 0):
+            yield f"TensorRT wants {name}=0", ""
+    yield from _recurrent(site)
+
+
+def _recurrent(site: NodeFacts) -> Found:
+    # The parser of TensorRT-RTX 1.7 selects between the steps and zeros of float32; no documentation tells it.
+    if site.has(4) and site.dtype(0) in HALVES:
+        told = f"TensorRT takes sequence_lens in float32 only, and here the node is {site.dtype(0)}"
+        how = command("convert", "ORIGINAL", "OUT", "--ep", "tensorrt")
+        yield told, f"keep it in float32, from the model before it was converted: {how}"
+
+
+def _constant(site: NodeFacts) -> Found:
+    for name in ("sparse_value", "value_string", "value_strings"):
+        if site.node.attribute(name) is not None:
+            yield f"TensorRT takes no {name}", ""
+
+
+def _dropout(site: NodeFacts) -> Found:
+    if site.has(2) and site.number(2) != 0:
+        yield "TensorRT wants training_mode to be a constant False", TRAINED
+
+
+def _tensor_scatter(site: NodeFacts) -> Found:
+    if site.attribute("axis", -2) != -2 or site.rank(0) not in (None, 4):
+        yield "TensorRT scatters along axis -2 of four axes only", ""
+    if site.attribute("mode", "linear") != "linear":
+        yield "TensorRT scatters in the mode linear only", ""
+
+
+def _has_shape(value: ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.HasField("shape"))
+
+
+def _if(site: NodeFacts) -> Found:
+    branches = [item.g.output for item in site.node.proto.attribute if item.HasField("g")]
+    for one, other in zip(*branches, strict=False) if len(branches) == 2 else ():
+        ranks = [len(value.type.tensor_type.shape.dim) for value in (one, other) if _has_shape(value)]
+        if len(set(ranks)) > 1:
+            told = f"TensorRT wants both branches to give one rank, and they give {ranks[0]} and {ranks[1]} axes"
+            yield told, "reshape the result of one branch"
+            return
+    names = [[value.name for value in outputs] for outputs in branches]
+    if len(names) == 2 and any(a == b for a, b in zip(*names, strict=False)):
+        yield "TensorRT wants the outputs of both branches to have different names", "rename those of one branch"
+
+
+LIMITS: dict[str, Limit] = {
+    "Attention": _attention,
+    "AveragePool": _pool,
+    "BatchNormalization": _batch_norm,
+    "Clip": _clip,
+    "Constant": _constant,
+    "CumSum": _constant_input(1, "axis"),
+    "DeformConv": _deform_conv,
+    "DequantizeLinear": _dequantize,
+    "Dropout": _dropout,
+    "GridSample": _grid_sample,
+    "If": _if,
+    "GRU": _recurrent,
+    "LSTM": _lstm,
+    "LayerNormalization": _layer_norm,
+    "LpPool": _lp_pool,
+    "MaxPool": _pool,
+    "Mod": _mod,
+    "OneHot": _constant_input(1, "depth"),
+    "QuantizeLinear": _zero_point,
+    "Range": _range,
+    "Resize": _resize,
+    "RNN": _recurrent,
+    "RotaryEmbedding": _rotary,
+    "STFT": _stft,
+    "ScatterElements": _scatter_elements,
+    "ScatterND": _scatter_nd,
+    "Slice": _constant_input(3, "axes"),
+    "Squeeze": _constant_input(1, "axes"),
+    "TensorScatter": _tensor_scatter,
+    "TopK": _topk,
+    "Unsqueeze": _constant_input(1, "axes"),
+    "Upsample": _constant_input(1, "scales"),
+    **dict.fromkeys(named(lambda op: op.reduces), _reduction),
+}
+LIMITS |= {f"com.microsoft::{name}": LIMITS[name] for name in sorted(READ_RIGHT & LIMITS.keys())}

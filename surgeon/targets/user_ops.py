@@ -1,0 +1,43 @@
+"""The ops that a user's own libraries and Python files bring to a target."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from surgeon.ir.scope import Node, split_op
+from surgeon.runtime.implementations.implementation import is_python, load
+from surgeon.targets.lint.dtype_conflicts import InferredDtypes
+
+
+class CustomOps:
+    """The ops that libraries and Python files of a user's own bring."""
+
+    def __init__(self, files: Sequence[Path | str]) -> None:
+        self._python = {(one.domain, one.op) for path in files if is_python(path) for one in load(path)}
+        self._shared = [path for path in files if not is_python(path)]
+
+    def __bool__(self) -> bool:
+        return bool(self._python or self._shared)
+
+    def have(self, node: Node, dtypes: InferredDtypes) -> bool:
+        """Whether one of them has the op.  A library cannot be asked for its ops, so ONNX Runtime tries the node."""
+        if split_op(node.op) in self._python:
+            return True
+        return bool(self._shared) and self._loads(node, dtypes)
+
+    def _loads(self, node: Node, dtypes: InferredDtypes) -> bool:
+        from surgeon.runtime.sessions.ort_session import Session, SessionError
+
+        domain, _ = split_op(node.op)
+        value, known = helper.make_tensor_value_info, dtypes.around(node)
+        inputs = [value(name, known.get(name) or onnx.TensorProto.FLOAT, None) for name in filter(None, node.inputs)]
+        outputs = [onnx.ValueInfoProto(name=name) for name in filter(None, node.outputs)]
+        graph = helper.make_graph([node.proto], "probe", list({item.name: item for item in inputs}.values()), outputs)
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid(domain, node.scope.versions.get(domain, 1))]
+        try:
+            with Session(helper.make_model(graph, ir_version=8, opset_imports=imports), self._shared):
+                return True
+        except SessionError as error:
+            return not error.missing

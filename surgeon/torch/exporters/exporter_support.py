@@ -1,0 +1,337 @@
+"""Is an operator supported, and what of a module is not: torch op -> mapping -> ONNX op, and which link is missing."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from surgeon.errors import UsageError
+from surgeon.ops.schemas.op_schema import history, operators
+from surgeon.torch.exporters.builtin_mappings import (
+    DEFAULT_OPSET,
+    DYNAMO,
+    OPSETS,
+    is_taken_apart,
+    opsets_of,
+    require_exporter,
+    require_module,
+)
+from surgeon.torch.exporters.captured_calls import Called, by_dynamo, by_torchscript
+from surgeon.torch.placeholders.op_names import UnknownOperator
+from surgeon.torch.placeholders.placeholder import Named, placeholder, writes
+from surgeon.torch.placeholders.registration import registrations
+
+_SHAPES = ((3, 3), (2, 3), (2, 3, 4), (2, 3, 4, 4), (3,), ())
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterSupport:
+    """Whether an exporter can write an operator.  True or False by itself: `if surgeon.torch.is_supported(...)`.
+
+    op: the operator as torch names it.  opset: that was asked for.  opsets: all at which it can be written, `since` the
+    first of them (None: never).  becomes: what it is taken apart into, empty where it is mapped itself.  reason: one
+    sentence, which says of an unsupported operator which link is missing and what cures it.
+    """
+
+    op: str
+    exporter: str
+    opset: int
+    supported: bool
+    opsets: tuple[int, ...]
+    becomes: tuple[str, ...]
+    reason: str
+
+    @property
+    def since(self) -> int | None:
+        """The first opset at which the exporter writes it, None for never."""
+        return min(self.opsets, default=None)
+
+    def __bool__(self) -> bool:
+        return self.supported
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """An operator of a module that an exporter cannot write.
+
+    name: as the user calls it (`torch.i0`); op: as torch does (`aten::i0`), which is what to name as a placeholder.
+    missing: what of it has no mapping (`prims::bessel_i0`), itself alone where it is not taken apart.  where: module
+    path and `file:line` of each call.  since: the opset from which it can be written, None for never.
+    """
+
+    name: str
+    op: str
+    missing: tuple[str, ...]
+    becomes: tuple[str, ...]
+    where: tuple[tuple[str, str], ...]
+    since: int | None
+    placeholder: str
+    reason: str
+
+    @property
+    def count(self) -> int:
+        """How often the module calls it."""
+        return len(self.where)
+
+    def __str__(self) -> str:
+        times = "once" if self.count == 1 else f"{self.count} times"
+        places = dict.fromkeys(f"{line} in {module or 'the module itself'}" for module, line in self.where)
+        return f"{self.name}, {times} ({'; '.join(places)}): {self.reason}"
+
+
+def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None) -> ExporterSupport:
+    """Whether an exporter of torch can write an operator at an opset.
+
+    What is registered by surgeon.torch.register is supported.  An operator that torch takes apart is supported if all
+    its pieces are, which is found out with made-up arguments; where none do, it counts as unsupported.  An operator
+    that torch does not have is not supported either, and the reason says which it may mean.
+
+    Args:
+        op: "ns::name" or "ns::name.overload", an OpOverload or OpOverloadPacket, a torch.library custom op.  Without an
+            overload it counts as supported if one of its overloads on tensors is.
+        exporter: "dynamo" or "torchscript".
+        opset: of ai.onnx; 20 by default, as torch's.
+
+    Returns:
+        The answer, which is true or false; `since` is the opset from which it is, `reason` why it is not.
+
+    Raises:
+        UsageError: what names no operator, or an opset that the exporter cannot write.
+
+    Examples:
+        >>> import surgeon.torch
+        >>> bool(surgeon.torch.is_supported("aten::relu")), bool(surgeon.torch.is_supported("aten::nope"))
+        (True, False)
+    """
+    require_exporter(exporter, opset)
+    opset = DEFAULT_OPSET if opset is None else opset
+    if isinstance(op, type):
+        raise UsageError(f"{op.__name__} is a class; ask surgeon.torch.unsupported with a module that calls it.")
+    try:
+        found = placeholder(op, asked=False)
+    except UnknownOperator as error:
+        return ExporterSupport(str(op), exporter, opset, False, (), (), str(error))
+    has_overload = "." in found.label.partition("::")[2]
+    asked = found.ops[:1] if has_overload else _on_tensors(found.ops)
+    answers = []
+    for one in asked:
+        answers.append(_answer(one, exporter, opset))
+        if answers[-1]:
+            return answers[-1]
+    return answers[0]
+
+
+def unsupported(
+    module: Any,
+    args: Sequence[Any] | torch.Tensor,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    exporter: str = DYNAMO,
+    opset: int | None = None,
+) -> list[Unsupported]:
+    """The operators of a module that an exporter cannot write, in the order in which they are called.
+
+    A module whose operators all have a mapping gives an empty list; that a mapping refuses the arguments it gets (a
+    window that is no constant, say) is found by the export alone.
+
+    Args:
+        module: what to look at.
+        args: what it is called with, in order; a single tensor needs no tuple.
+        kwargs: the same, by name.
+        exporter: "dynamo" or "torchscript".
+        opset: of ai.onnx; 20 by default, as torch's.
+
+    Returns:
+        For each operator its name, where it is called, and why it cannot be written.
+
+    Raises:
+        UsageError: torch cannot capture the module, or as `is_supported` does.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> surgeon.torch.unsupported(torch.nn.GELU(), torch.randn(2, 3))
+        []
+    """
+    require_exporter(exporter, opset)
+    require_module(module)
+    opset = DEFAULT_OPSET if opset is None else opset
+    args = (args,) if isinstance(args, torch.Tensor) else args
+    look = by_dynamo if exporter == DYNAMO else by_torchscript
+    calls: dict[str, list[Called]] = {}
+    for call in look(module, args, kwargs or {}, opset):
+        since = _registered_since(call.op)
+        is_missing = any(opset not in known for known in call.pieces.values())
+        if is_missing if since is None else since > opset:
+            calls.setdefault(call.op, []).append(call)
+    return [_finding(same, exporter, opset) for same in calls.values()]
+
+
+def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
+    name = op.name()
+    known = opsets_of(op, exporter)
+
+    def answer(opsets: Iterable[int], why: str, becomes: Iterable[str] = ()) -> ExporterSupport:
+        found = tuple(opsets)
+        return ExporterSupport(name, exporter, opset, opset in found, found, tuple(becomes), why)
+
+    since = _registered_since(name)
+    if since is not None:
+        registered = f"{name} is registered by surgeon.torch.register"
+        if since <= opset:
+            return answer((one for one in OPSETS[exporter] if one >= since or one in known), f"{registered}.")
+        later = (one for one in OPSETS[exporter] if one >= since)
+        return answer(later, f"{registered} for opset {since} and above; register it at {opset}.")
+    if op._schema.is_mutable and not name.startswith("aten::"):
+        return answer((), f"{writes(op._schema.name)}.")
+    if opset in known:
+        return answer(known, f"The {exporter} exporter maps {name} itself.")
+    pieces: Mapping[str, Sequence[int]] | None = {}
+    if exporter == DYNAMO and is_taken_apart(op, opset):
+        pieces = _pieces(op, opset)
+    if pieces is None:
+        return answer(
+            known,
+            f"torch takes {name} apart for the exporter, and into what depends on its arguments; ask "
+            "surgeon.torch.unsupported with a module that calls it, or export it as a placeholder.",
+        )
+    if set(pieces) <= {name}:
+        return answer(known, reason(name, [name], known, exporter, opset))
+    everywhere = [one for one in OPSETS[exporter] if one in known or all(one in has for has in pieces.values())]
+    missing = [one for one, has in pieces.items() if opset not in has]
+    why = f"The {exporter} exporter takes {name} apart into {_listed(pieces)}, and maps all of that."
+    return answer(everywhere, reason(name, missing, everywhere, exporter, opset) if missing else why, pieces)
+
+
+def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str, opset: int) -> str:
+    """One sentence on which link is missing and what cures it."""
+    apart = "" if list(missing) == [op] else f", into which torch takes {op} apart"
+    if newer := [one for one in opsets if one > opset]:
+        return (
+            f"At opset {opset} the {exporter} exporter has no mapping for {_listed(missing)}{apart}; export at opset "
+            f"{newer[0]} or later, where it has one."
+        )
+    if any(one.startswith("auto_functionalized") for one in missing):
+        return f"{writes(op.partition('.')[0])}."
+    what = f"The {exporter} exporter has no mapping for {_listed(missing)}{apart}"
+    plain = op.partition(".")[0]
+    if onnx := _onnx_op(plain):
+        return (
+            f"{what}, though {onnx} is there to map it to: export with placeholders=[{plain!r}] and rewrite that, or "
+            "map it with surgeon.torch.register."
+        )
+    return (
+        f"{what}, and no ONNX op has its name: export with placeholders=[{plain!r}], and rewrite that node with a rule "
+        "or give the runtime a kernel for it."
+    )
+
+
+def _finding(calls: Sequence[Called], exporter: str, opset: int) -> Unsupported:
+    first = calls[0]
+    pieces: dict[str, tuple[int, ...]] = {}
+    for call in calls:
+        pieces.update(call.pieces)
+    missing = tuple(name for name, known in pieces.items() if opset not in known)
+    opsets = [one for one in OPSETS[exporter] if all(one in known for known in pieces.values())]
+    becomes = () if set(pieces) == {first.op} else tuple(pieces)
+    places = tuple((call.module, call.line) for call in calls)
+    why = reason(first.op, missing, opsets, exporter, opset)
+    plain = first.op.partition(".")[0]
+    return Unsupported(first.name, first.op, missing, becomes, places, min(opsets, default=None), plain, why)
+
+
+def _on_tensors(found: Sequence[Any]) -> Sequence[Any]:
+    """The overloads of the first one's name that have a tensor among their arguments; that one where none has."""
+    same = [one for one in found if one._schema.name == found[0]._schema.name]
+    return [one for one in same if any("Tensor" in str(item.type) for item in one._schema.arguments)] or same[:1]
+
+
+@cache
+def _pieces(op: Any, opset: int) -> dict[str, tuple[int, ...]] | None:
+    """What an overload is taken apart into, found with made-up arguments; None where none of them do."""
+    for shape, is_size in itertools.product(_SHAPES, (False, True)):
+        made = _made_up(op, shape, is_size)
+        if made is None:
+            return None
+        module = _Calls(op, made)
+        tensors = [value for value in made.values() if isinstance(value, torch.Tensor)]
+        try:
+            calls = list(by_dynamo(module, tensors, {}, opset))
+        except UsageError:
+            continue
+        return {name: known for call in calls for name, known in call.pieces.items()}
+    return None
+
+
+class _Calls(torch.nn.Module):
+    """Calls one overload; its tensors are the module's arguments."""
+
+    def __init__(self, op: Any, values: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.op, self.values = op, dict(values)
+
+    def forward(self, *tensors: Any) -> Any:
+        given = iter(tensors)
+        values = {name: next(given) if isinstance(one, torch.Tensor) else one for name, one in self.values.items()}
+        positional = [item.name for item in self.op._schema.arguments if not item.kwarg_only]
+        named = {name: value for name, value in values.items() if name not in positional}
+        return self.op(*(values[name] for name in positional if name in values), **named)
+
+
+def _made_up(op: Any, shape: tuple[int, ...], is_size: bool) -> dict[str, Any] | None:
+    """Values for the arguments without a default; None where one of them cannot be made up.
+
+    is_size: lists of integers are the last size of the tensors, and not ones.
+    """
+    plain = {"int": 1, "float": 0.5, "Scalar": 0.5, "number": 0.5, "bool": False, "SymInt": 1}
+    made: dict[str, Any] = {}
+    for item in op._schema.arguments:
+        kind = str(item.type)
+        if kind == "Tensor":
+            made[item.name] = torch.full(shape, 0.5)
+        elif item.has_default_value():
+            continue
+        elif kind.startswith("Optional["):
+            made[item.name] = None
+        elif kind in plain:
+            made[item.name] = plain[kind]
+        elif kind in ("List[int]", "List[SymInt]"):
+            made[item.name] = list(shape[-1:]) if is_size else [1] * (item.N or max(len(shape), 1))
+        elif kind == "List[float]":
+            made[item.name] = [1.0] * (item.N or 1)
+        else:
+            return None
+    return made
+
+
+def _registered_since(op: str) -> int | None:
+    """The opset from which surgeon.torch.register holds for an operator, with or without its overload."""
+    found = [
+        since
+        for entry in registrations(())
+        if any(op in (one.name(), one._schema.name) for one in entry.placeholder.ops)
+        for since in entry.symbolics
+    ]
+    return min(found, default=None)
+
+
+def _onnx_op(op: str) -> str:
+    """The ONNX op, or that of ONNX Runtime, of the same name, with the opset from which it is; empty where none is."""
+    base = op.partition("::")[2].removeprefix("special_").replace("_", "")
+    names = (base, f"{base}alization")  # rms_norm is RMSNormalization
+    for domain in ("", "com.microsoft"):
+        for name in operators(domain):
+            if name.lower() in names:
+                since = min(one.since_version for one in history(domain, name))
+                return f"{domain}::{name}" if domain else f"ONNX's {name} (from opset {since} on)"
+    return ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

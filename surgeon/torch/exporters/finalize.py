@@ -1,0 +1,151 @@
+"""What an exporter wrote, checked and put right: the placeholders counted, names of sizes, opsets, marks."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from surgeon.errors import ExportError
+from surgeon.ops.traversal import graphs_of, nodes_of
+from surgeon.torch.placeholders.call_binding import MARK, STAND_IN
+from surgeon.torch.placeholders.example_inputs import Examples
+from surgeon.torch.placeholders.export_plan import ExportPlan, WrittenCall
+
+LARGE = 1_900_000_000  # bytes; above, onnx cannot infer shapes
+
+
+def name_sizes(model: onnx.ModelProto, inputs: Examples, shapes: Mapping[str, Sequence[int | str | None]]) -> None:
+    """Give the free sizes their names, in place.
+
+    shapes: of tensors that placeholders make, where the exporter does not keep them; what follows from them is inferred
+    anew.  Raises ExportError where a size that was to be free has been fixed.
+    """
+    _rename(model, _asked(model, inputs))
+    if not shapes or not any(inputs.free):
+        return
+    known = {name for axes in inputs.free for name in axes.values()}
+    made_up: list[tuple[Any, str]] = []
+    for info in _infos(model.graph):
+        stated = shapes.get(info.name, ())
+        for axis, dim in enumerate(_dims(info)):
+            size = stated[axis] if axis < len(stated) else None
+            if isinstance(size, int):
+                dim.dim_value = size
+            elif isinstance(size, str):
+                dim.dim_param = size
+            elif dim.dim_param and dim.dim_param not in known:
+                made_up.append((dim, dim.dim_param))
+                dim.ClearField("dim_param")
+    if made_up and model.ByteSize() < LARGE:
+        _infer(model)
+    for dim, name in made_up:
+        if not dim.WhichOneof("value"):
+            dim.dim_param = name
+
+
+def _infer(model: onnx.ModelProto) -> None:
+    """Fill in what onnx infers of sizes that are not stated, nothing where it finds fault with the model."""
+    try:
+        found = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except onnx.shape_inference.InferenceError:
+        return
+    inferred = {info.name: info for info in _infos(found.graph)}
+    for info in _infos(model.graph):
+        for dim, other in zip(_dims(info), _dims(inferred.get(info.name)), strict=False):
+            if not dim.WhichOneof("value"):
+                dim.CopyFrom(other)
+
+
+def _asked(model: onnx.ModelProto, inputs: Examples) -> dict[str, str]:
+    """What the exporter calls each size -> what it was to be called."""
+    renamed: dict[str, str] = {}
+    by_name = {info.name: info for info in model.graph.input}
+    written = [by_name.get(name) for name in inputs.names]
+    if None in written and len(by_name) == len(written):  # dynamo has names of its own for what containers hold
+        written = list(by_name.values())
+    for info, name, axes in zip(written, inputs.names, inputs.free, strict=True):
+        dims = _dims(info)
+        for axis, wanted in axes.items():
+            if axis >= len(dims):
+                continue
+            if dims[axis].HasField("dim_value"):
+                raise ExportError(
+                    f"Axis {axis} of {name!r} was to be free, but the exporter fixed it at {dims[axis].dim_value}; "
+                    "find what in the module needs that size, or leave the axis out of dynamic_shapes."
+                )
+            renamed.setdefault(dims[axis].dim_param, wanted)
+    return renamed
+
+
+def _dims(info: onnx.ValueInfoProto | None) -> Sequence[Any]:
+    return info.type.tensor_type.shape.dim if info is not None and info.type.HasField("tensor_type") else ()
+
+
+def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    return [*graph.input, *graph.output, *graph.value_info]
+
+
+def _rename(model: onnx.ModelProto, renamed: Mapping[str, str]) -> None:
+    """Give sizes their names, also inside expressions such as `2*s77`."""
+    changes = {old: new for old, new in renamed.items() if old != new}
+    if not changes:
+        return
+    word = re.compile("|".join(rf"(?<![\w/.]){re.escape(old)}(?![\w/.])" for old in sorted(changes, key=len)[::-1]))
+    for info in [one for graph in _graphs(model) for one in _infos(graph)]:
+        for dim in _dims(info):
+            if dim.dim_param:
+                dim.dim_param = word.sub(lambda found: changes[found.group()], dim.dim_param)
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    yield model.graph
+    for node in nodes_of(model):
+        yield from graphs_of(node)
+
+
+def finish(model: onnx.ModelProto, plan: ExportPlan) -> Counter[str]:
+    """Put the model right in place and say how many nodes of each placeholder it has.
+
+    Raises ExportError where a size that was to be free has been fixed.
+    """
+    found: Counter[str] = Counter()
+    shapes: dict[str, list[int | str | None]] = {}
+    for node in nodes_of(model):
+        mark = next((item.i for item in node.attribute if item.name == MARK), None)
+        if mark is not None:
+            written = plan.written[mark]
+            _put_right(node, written)
+            found[written.placeholder.name] += 1
+            shapes.update(zip(node.output, written.shapes, strict=False))
+            plan.found[next((name for name in node.output if name), "")] = written
+    _import(model, {one.domain: plan.version for one in plan.placeholders if found[one.name]})
+    name_sizes(model, plan.inputs, shapes)
+    return found
+
+
+def _put_right(node: onnx.NodeProto, written: WrittenCall) -> None:
+    """The node's own domain and name, no marks, all inputs, and attributes in the order of the operator's schema."""
+    node.domain, node.op_type = written.placeholder.domain, written.placeholder.op
+    node.input.extend([""] * (written.inputs - len(node.input)))  # exporters drop empty ones at the end
+    order = {item.name: place for place, item in enumerate(written.schema.arguments)}
+    items = sorted(
+        (item for item in node.attribute if item.name != MARK),
+        key=lambda item: order.get(item.name, len(order)),
+    )
+    del node.attribute[:]
+    node.attribute.extend(items)
+
+
+def _import(model: onnx.ModelProto, versions: Mapping[str, int]) -> None:
+    """Let the model import each placeholder's domain at its version."""
+    for item in list(model.opset_import):
+        if item.domain == STAND_IN:
+            model.opset_import.remove(item)
+    imported = {item.domain: item for item in model.opset_import}
+    for domain, version in versions.items():
+        if domain in imported:
+            imported[domain].version = version
+        else:
+            model.opset_import.add(domain=domain, version=version)

@@ -1,0 +1,392 @@
+"""`surgeon.torch.export`: a module to ONNX with placeholders, by either exporter of torch, one export at a time."""
+
+import os
+import re
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+import torch
+
+from surgeon.errors import NO_TEMPORARY, ExportError, SurgeonError, UsageError, lacks_temporary
+from surgeon.ops.schemas.op_schema import history
+from surgeon.ops.traversal import nodes_of
+from surgeon.text import counted, like
+from surgeon.torch.exporters import dynamo, torchscript
+from surgeon.torch.exporters.builtin_mappings import require_exporter, require_module
+from surgeon.torch.exporters.finalize import finish
+from surgeon.torch.placeholders import registration
+from surgeon.torch.placeholders.class_operators import as_operators, buffers_kept
+from surgeon.torch.placeholders.example_inputs import Examples, examples
+from surgeon.torch.placeholders.export_plan import ExportPlan
+from surgeon.torch.placeholders.placeholder import Named, Placeholder, require_able, writes
+from surgeon.torch.placeholders.placeholder import placeholders as sorted_placeholders
+
+Exporter = Literal["dynamo", "torchscript"]
+LARGE = 1_900_000_000  # bytes; a protobuf ends at 2 GiB
+lock = threading.RLock()  # torch's exporters share state and fail side by side
+_NO_FUNCTION = re.compile(
+    r"No ONNX function found for <(?:OpOverload|HigherOrderOperator)\(op='([\w:.]+)'(?:, overload='(\w+)')?"
+)
+_WRITES = re.compile(r"auto_functionalized(?:_v2)?\]?\(args = \((\w+\.\w+)")
+_NO_SYMBOLIC = re.compile(r"the operator '([\w:]+)' to ONNX opset version (\d+) is not supported")
+_NO_INPUT = re.compile(r"unsupported input (?:list )?type")  # of an operator that TorchScript traces
+_NO_NAMESPACE = re.compile(r"on an operator with unrecognized namespace ([\w:]+)")
+_NO_FAKE = re.compile(
+    r"no fake impl registered for <(?:OpOverload|CustomOpDef)\(op='([\w:.]+)'|fake impl[^']*'?([\w]+::[\w.]+)'?"
+)
+_NOISE = ("Failed to ", "Error when ", "Error calling ", "# ", "\x1b[96m[")
+
+
+def complaint(error: BaseException, exporter: str, module: str) -> SurgeonError:
+    """The error to raise instead of what an exporter raised; a SurgeonError within it is told as it is."""
+    chain = list(_chain(error))
+    own = next((one for one in chain if isinstance(one, SurgeonError)), None)
+    if own is not None:
+        return own
+    if any(map(lacks_temporary, chain)):
+        return UsageError(NO_TEMPORARY)
+    text = "\n".join(str(one) for one in chain)
+    if missing := _NO_FUNCTION.search(text):
+        name = missing[1].replace(".", "::", 1) if "::" not in missing[1] else missing[1]
+        return ExportError(_untranslated(exporter, module, name))
+    if missing := _WRITES.search(text):
+        return UsageError(f"{writes(missing[1].replace('.', '::', 1))}.")
+    if missing := _NO_SYMBOLIC.search(text):
+        return ExportError(_untranslated(exporter, module, missing[1], f" at opset {missing[2]}"))
+    if missing := _NO_NAMESPACE.search(text):
+        return ExportError(_untranslated(exporter, module, missing[1]))
+    if missing := _NO_FAKE.search(text):
+        name = missing[1].replace(".", "::", 1)
+        return ExportError(
+            f"{name} has no fake kernel, so the exporter cannot tell the shapes after it; register one with "
+            f"torch.library.register_fake({name!r})."
+        )
+    cure = "; use exporter='dynamo', which takes it" if exporter == "torchscript" and _NO_INPUT.search(text) else ""
+    return ExportError(f"The {exporter} exporter cannot export {module}: {_sentence(chain)}{cure}.")
+
+
+def _untranslated(exporter: str, module: str, name: str, where: str = "") -> str:
+    return (
+        f"The {exporter} exporter cannot translate {name}, which {module} comes to{where}; name it, or the operator "
+        f"that decomposes into it, as a placeholder: placeholders=[{name!r}]."
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what caused it, down to the first."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _sentence(chain: list[BaseException]) -> str:
+    """The first line of the innermost error that says something."""
+    for one in reversed(chain):
+        lines = [line.strip() for line in str(one).splitlines() if line.strip()]
+        telling = [line for line in lines if not line.startswith(_NOISE)]
+        if telling:
+            said = f"{telling[0]} {telling[1].lstrip('- ')}" if telling[0].endswith(":") and telling[1:] else telling[0]
+            return f"{type(one).__name__}: {said.rstrip('.:;')}"
+    return type(chain[-1]).__name__
+
+
+def require_effect(asked: Sequence[Placeholder], plan: ExportPlan, module: torch.nn.Module, exporter: str) -> None:
+    """Raise ExportError for a placeholder that was named for this export and is in no node of it."""
+    called = {id(written.placeholder) for written in plan.written}
+    there = {id(written.placeholder) for written in plan.found.values()}
+    for one in asked:
+        if id(one) in there:
+            continue
+        name = type(module).__name__
+        if id(one) in called:
+            raise ExportError(_unused(one, name))
+        if one.cls is not None:
+            others = [other.label for other in asked if other.cls is not None and other is not one]
+            within = f", or only inside of {' or '.join(others)}" if others else ""
+            raise ExportError(
+                f"{name} does not call {one.label}{within}, so there is no placeholder for it; leave it out."
+            )
+        raise ExportError(_reason(one, name, module, plan.inputs, exporter))
+
+
+def _unused(one: Placeholder, name: str) -> str:
+    return (
+        f"{name} calls {one.label}, but nothing uses what it returns, so the exporter leaves it out; let "
+        "forward return it."
+    )
+
+
+def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: Examples, exporter: str) -> str:
+    calls = _calls(module, inputs)
+    mine = {op._schema.name for op in one.ops}
+    if outer := mine.intersection(calls):
+        pieces = (
+            torchscript.met(module, inputs) - set(calls) if exporter == "torchscript" else calls[outer.pop()] - mine
+        )
+        if not pieces:
+            return _unused(one, name)
+        return (
+            f"{name} calls {one.label}, but the {exporter} exporter takes it apart into {', '.join(sorted(pieces))} "
+            "before it looks for placeholders; name what it becomes, or a module class that calls it."
+        )
+    inside = [whole for whole, pieces in calls.items() if mine & pieces]
+    if inside:
+        return (
+            f"{one.label} is only what {inside[0]} is decomposed into after the exporter has looked for placeholders; "
+            f"name {inside[0]} instead."
+        )
+    near = like(one.label.partition(".")[0], calls) or sorted(calls)[:6]
+    called = f"; it calls {', '.join(near)}" if near else ""
+    return f"{name} does not call {one.label}, so there is no placeholder for it{called}."
+
+
+def _calls(module: torch.nn.Module, inputs: Examples) -> dict[str, set[str]]:
+    """The operators that a module calls, each with those that it is decomposed into; none where torch cannot say."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.export.export(module, inputs.args, dict(inputs.kwargs), strict=False)
+            whole = program.run_decompositions()
+        except (
+            RuntimeError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            KeyError,
+        ):  # a module that only the other exporter takes; the sentence does without
+            return {}
+    outer = {node.name: node.target._schema.name for node in program.graph.nodes if _is_op(node)}
+    calls: dict[str, set[str]] = {op: set() for op in outer.values()}
+    for node in whole.graph.nodes:
+        for source in (node.meta.get("from_node") or ()) if _is_op(node) else ():
+            if source.name in outer:
+                calls[outer[source.name]].add(node.target._schema.name)
+    return calls
+
+
+def _is_op(node: Any) -> bool:
+    return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` wrote.
+
+    Attributes:
+        path: where, None if nowhere.
+        model: the ModelProto.
+        placeholders: how many nodes each has, by `domain::Name`; nodes that a registered symbolic has replaced are not
+            among them.
+        exporter: "dynamo" or "torchscript".
+        opset: of ai.onnx.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> surgeon.torch.export(torch.nn.ReLU(), (torch.randn(2, 3),), exporter="torchscript", opset=17)
+        <exported in memory: opset 17 by torchscript, placeholders: none>
+    """
+
+    path: Path | None
+    model: onnx.ModelProto = field(repr=False)
+    placeholders: Mapping[str, int]
+    exporter: str
+    opset: int
+
+    def __repr__(self) -> str:
+        """Where it is and what is in it, in one line."""
+        nodes = ", ".join(f"{name} ×{count}" for name, count in self.placeholders.items()) or "none"
+        where = str(self.path) if self.path else "in memory"
+        return f"<exported {where}: opset {self.opset} by {self.exporter}, placeholders: {nodes}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def export(
+    module: torch.nn.Module,
+    args: Sequence[Any] | torch.Tensor = (),
+    path: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    placeholders: Iterable[Named] | Mapping[Named, str] = (),
+    exporter: Exporter = "dynamo",
+    opset: int | None = None,
+    version: int = 1,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Exported:
+    """Export a module, with operators of your choice as nodes of their own.
+
+    The module is left as it is, also when the export fails; exports run one at a time.
+
+    Args:
+        module: what to export: by dynamo in the mode that it is in, by torchscript as for evaluation, so call its
+            `eval()` first.  A module of TorchScript is taken by torchscript alone.
+        args: example arguments of `forward`, in order; a single tensor needs no tuple.
+        path: the file to write, None for none.
+        kwargs: further arguments of `forward`, by name.
+        placeholders: operators that become one node each: "ns::name", with or without overload, a torch.ops operator,
+            an autograd.Function or an nn.Module class, whose whole call is then one node with its parameters and
+            buffers as inputs after its arguments (its settings, as a stride, are in no node: where calls differ in
+            them, give `forward` arguments that say them).  A mapping names the nodes `domain::Name`; in a list they
+            keep the operators' names.  Of such a node tensors are inputs in the order of the operator's schema, all
+            else are attributes by name.  Operators of `register` are placeholders too, and are replaced by what was
+            registered for them.
+        exporter: "dynamo" (torch.export) or "torchscript".
+        opset: of ai.onnx; None: the exporter's own.
+        version: of the placeholders' domains.
+        dynamic_shapes: sizes that are free, {"x": {0: "batch"}}, by argument of `forward` or by input name, or
+            ({0: "batch"},) in the order of the arguments; of an argument that holds several tensors for all alike, or
+            in a tree like it.
+        input_names: of the model's inputs, in order; as `forward` calls them by default.
+        output_names: of the model's outputs, in order.
+
+    Returns:
+        The Exported: the model, its path, and how often each placeholder is in it.
+
+    Raises:
+        UsageError: arguments that do not fit.
+        ExportError: the exporter cannot write the model, or a placeholder is in no node.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> x = torch.randn(2, 3)
+        >>> surgeon.torch.export(torch.nn.GELU(), (x,), "out.onnx", placeholders=["aten::gelu"], exporter="torchscript")
+        <exported out.onnx: opset 20 by torchscript, placeholders: aten::gelu ×1>
+    """
+    _require(module, exporter, opset, version)
+    _require_path(path)
+    _require_names("input_names", input_names)
+    _require_names("output_names", output_names)
+    args = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    asked = sorted_placeholders(placeholders)
+    registered = registration.registrations(asked)
+    inputs = examples(module, args, kwargs or {}, dynamic_shapes, input_names)
+    everything = [*asked, *(one.placeholder for one in registered)]
+    for one in asked:
+        require_able(one)
+    plan = ExportPlan(everything, version, inputs)
+    with lock:
+        try:
+            with buffers_kept(module), as_operators(plan, module, args, kwargs or {}):
+                model = _write(module, plan, exporter, opset, input_names, output_names)
+        except Exception as error:  # exporters raise anything; it is kept as the cause
+            told = complaint(error, exporter, type(module).__name__)
+            if told is error:
+                raise
+            raise told from error
+        counts = finish(model, plan)
+        written = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
+        _require_opset(opset, written, exporter)
+        _require_ops(model, written, exporter)
+        if len(output_names or ()) > len(model.graph.output):
+            raise UsageError(
+                f"There are {len(output_names or ())} output names, and {type(module).__name__} returns "
+                f"{counted(len(model.graph.output), 'tensor')}; give a name for each."
+            )
+        require_effect(asked, plan, module, exporter)
+    model, left = registration.replace(model, registered, plan, counts, written)
+    model, saved = _saved(model, path)
+    return Exported(saved, model, dict(_in_order(everything, left)), exporter, written)
+
+
+def _write(
+    module: torch.nn.Module,
+    plan: ExportPlan,
+    exporter: Exporter,
+    opset: int | None,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+) -> onnx.ModelProto:
+    inputs = plan.inputs
+    options: dict[str, Any] = {"output_names": list(output_names) if output_names else None}
+    if exporter == "dynamo":
+        options |= {"input_names": list(input_names) if input_names else None, "dynamic_shapes": inputs.shapes()}
+        return dynamo.export(module, plan, opset, options)
+    options |= {"input_names": list(inputs.names), "dynamic_axes": inputs.axes() or None}
+    return torchscript.export(module, plan, opset, options)
+
+
+def _require(module: Any, exporter: str, opset: int | None, version: int) -> None:
+    """Raise UsageError for arguments that no exporter can follow."""
+    require_module(module)
+    require_exporter(exporter, opset)
+    if exporter == "dynamo" and isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            f"{type(module).__name__} is a module of TorchScript, which the dynamo exporter does not take; use "
+            "exporter='torchscript', or export the module that it was made of."
+        )
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise UsageError(f"The version of a domain is a number from 1 on, not {version!r}.")
+
+
+def _require_path(path: Any) -> None:
+    """Raise UsageError where no file can be written."""
+    if path is None:
+        return
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"The path of the model is {path!r}; give one as text, or None to write none.")
+    where = Path(os.fspath(path))
+    if where.is_dir():
+        raise UsageError(f"{where} is a directory; give the path of a file in it.")
+    if not where.parent.is_dir():
+        raise UsageError(f"There is no directory {where.parent}; make it, or write the model elsewhere.")
+
+
+def _require_names(which: str, names: Any) -> None:
+    """Raise UsageError for names that are no list of texts, each once."""
+    if names is None:
+        return
+    is_listed = isinstance(names, Iterable) and not isinstance(names, str)
+    if not is_listed or not all(isinstance(name, str) and name for name in names):
+        raise UsageError(f"{which} is {names!r}; give a list of names, such as ['x', 'y'].")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise UsageError(f"{which} has {twice!r} more than once; give each a name of its own.")
+
+
+def _require_opset(asked: int | None, written: int, exporter: str) -> None:
+    """Raise ExportError where an exporter has quietly written another opset than it was asked for."""
+    if asked is not None and written != asked:
+        raise ExportError(
+            f"The {exporter} exporter wrote opset {written} where {asked} was asked for, because it could not convert "
+            f"this model; ask for {written}" + (" or use exporter='torchscript'." if exporter == "dynamo" else ".")
+        )
+
+
+def _require_ops(model: onnx.ModelProto, opset: int, exporter: str) -> None:
+    """Raise ExportError for an op that ONNX does not have at the opset, which TorchScript's exporter does not ask."""
+    for node in nodes_of(model):
+        versions = history("", node.op_type) if node.domain in ("", "ai.onnx") else ()
+        since = min((one.since_version for one in versions), default=0)
+        if since > opset:
+            raise ExportError(
+                f"The {exporter} exporter wrote {node.op_type} at opset {opset}, and ONNX has it from opset {since} "
+                f"on; ask for {since} or later."
+            )
+
+
+def _in_order(everything: Sequence[Placeholder], counts: Counter[str]) -> Iterable[tuple[str, int]]:
+    names = dict.fromkeys(one.name for one in everything)
+    return ((name, counts[name]) for name in names if counts[name])
+
+
+def _saved(model: onnx.ModelProto, path: str | os.PathLike[str] | None) -> tuple[onnx.ModelProto, Path | None]:
+    """Write the model; return it and where it is."""
+    if path is None:
+        return model, None
+    where = Path(os.fspath(path))
+    if model.ByteSize() <= LARGE:
+        onnx.save_model(model, str(where))
+        return model, where
+    onnx.save_model(model, str(where), save_as_external_data=True, location=f"{where.name}.data")
+    return onnx.load(where), where  # saving has emptied the weights of the model in memory

@@ -1,0 +1,277 @@
+"""A module of torch and a model, run on the same arguments and held against each other output by output."""
+
+import contextlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import ModelProto
+from torch.utils import _pytree
+
+from surgeon.errors import CheckFailed, ModelFileError, UsageError
+from surgeon.file.model import Model
+from surgeon.runtime.numerics.array_comparison import dtype_name, require_tolerances
+from surgeon.runtime.sessions.oracle import open_oracle
+from surgeon.runtime.sessions.ort_session import Session, SessionError, require_libraries
+from surgeon.text import counted
+from surgeon.torch.placeholders.class_operators import buffers_kept
+from surgeon.torch.placeholders.example_inputs import bound, tensor_names, tensors_of
+from surgeon.torch.tensor_conversion import copied, leaves, to_numpy
+
+ONNX_RUNTIME = "ONNX Runtime"
+# dtype -> (rtol, atol), as torch.testing.assert_close has them: |actual - expected| <= atol + rtol * |expected|.
+TOLERANCES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "float16": (1e-3, 1e-5),
+        "bfloat16": (1.6e-2, 1e-5),
+        "float32": (1.3e-6, 1e-5),
+        "float64": (1e-7, 1e-7),
+        "complex64": (1.3e-6, 1e-5),
+        "complex128": (1e-7, 1e-7),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputGap:
+    """One output compared.
+
+    name: in the model.  dtype, shape: torch's.  max_abs, max_rel: the largest |model - torch| and |model - torch| /
+    |torch|; at: where the first is.  rtol, atol: what was allowed.  why: a sentence's end on what is wrong, empty when
+    nothing is.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    max_abs: float
+    max_rel: float
+    at: tuple[int, ...]
+    rtol: float
+    atol: float
+    why: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is close enough."""
+        return not self.why
+
+    def __str__(self) -> str:
+        head = f"{self.name}: {self.dtype}{list(self.shape)}"
+        if math.isinf(self.max_abs):
+            return f"{head}, {self.why}"
+        if not self.max_abs and self.ok:
+            return f"{head}, equal"
+        place = f" at {list(self.at)}" if self.at else ""
+        allowed = f"{self.rtol:g} relative and {self.atol:g} absolute allowed"
+        return f"{head}, off by at most {self.max_abs:.3g}{place} ({self.max_rel:.3g} relative); {allowed}"
+
+
+@dataclass(frozen=True, slots=True)
+class TorchComparison:
+    """How a model's outputs lie beside torch's.  True if all are close enough.
+
+    outputs: in the model's order.  engine: what ran the model.
+    """
+
+    outputs: tuple[OutputGap, ...]
+    engine: str
+
+    @property
+    def worst(self) -> OutputGap | None:
+        """The output that is farthest off beyond what is allowed; of equally bad ones the first."""
+        return max(self.outputs, key=_severity, default=None)
+
+    def __bool__(self) -> bool:
+        return all(one.ok for one in self.outputs)
+
+    def __repr__(self) -> str:
+        lines = [f"  {'close' if one.ok else 'WRONG':5}  {one}" for one in self.outputs]
+        wrong = sum(not one.ok for one in self.outputs)
+        verb = "differ" if wrong else "agree"
+        verb += "" if (wrong or len(lines)) > 1 else "s"
+        said = f"{wrong} of " * bool(wrong) + counted(len(lines), "output")
+        return "\n".join([f"torch and {self.engine}: {said} {verb}", *lines])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def compare(
+    module: Any,
+    model: str | os.PathLike[str] | ModelProto,
+    args: Sequence[Any] | torch.Tensor,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    custom_ops: Sequence[str | Path] = (),
+) -> TorchComparison:
+    """Run a module under torch and a model under ONNX Runtime on the same arguments, and compare every output.
+
+    Outputs are compared in order, lists, tuples and dicts being taken apart: their number, dtypes, shapes and values.
+
+    Args:
+        module: as it is, in the mode that it is in; no gradients.
+        model: a path, a ModelProto, or what `surgeon.torch.export` returned.
+        args: what the module is called with; its tensors are the model's inputs, by name where `forward` names them
+            alike, else in order.
+        kwargs: the same, by name.
+        rtol: relative tolerance: |model - torch| may be atol + rtol * |torch|; that of torch.testing.assert_close,
+            which depends on the dtype, by default.  NaN is close to NaN.
+        atol: absolute tolerance, as for rtol.
+        custom_ops: libraries for ONNX Runtime, and Python files of implementations; what has an implementation (see
+            `surgeon.implements`, `surgeon.torch.implement`) runs by that where ONNX Runtime has no kernel.
+
+    Returns:
+        The comparison: for each output how far it is off, and where.
+
+    Raises:
+        CheckFailed: outputs differ (its `report` is the comparison), in one sentence that names the worst; or nothing
+            runs the model.
+        UsageError: arguments that do not fit the model.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> module, x = torch.nn.Softmax(-1), torch.randn(2, 3)
+        >>> exported = surgeon.torch.export(module, (x,), exporter="torchscript")
+        >>> len(surgeon.torch.compare(module, exported, (x,)).outputs)
+        1
+    """
+    require_tolerances(rtol, atol)
+    libraries = require_libraries([str(path) for path in custom_ops])
+    args = (args,) if isinstance(args, torch.Tensor) else args
+    source, skeleton = _opened(model)
+    feeds = _feeds(module, args, kwargs or {}, skeleton)
+    kept = buffers_kept(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
+    with kept, torch.no_grad():
+        expected = leaves(module(*copied(tuple(args)), **copied(dict(kwargs or {}))), "What the module returns")
+    engine, found = _run(source, feeds, libraries)
+    names = [one.name for one in skeleton.graph.output]
+    actual = {name: array for name, array in found.items() if not name.startswith(("len(", "keys("))}
+    if len(actual) != len(expected):
+        raise CheckFailed(
+            f"torch returns {_count(len(expected), 'output')} and the model {len(actual)} ({', '.join(names)}): export "
+            "the module as it is, and let rules keep the outputs."
+        )
+    gaps = [_gap(name, to_numpy(one), actual[name], rtol, atol) for name, one in zip(actual, expected, strict=True)]
+    result = TorchComparison(tuple(gaps), engine)
+    worst = result.worst
+    if worst is not None and not result:
+        raise CheckFailed(f"Output '{worst.name}' {worst.why}.", result)
+    return result
+
+
+def _opened(model: Any) -> tuple[Path | ModelProto, ModelProto]:
+    """What to run, and the model without its data."""
+    held = model if isinstance(model, ModelProto) else getattr(model, "model", None)
+    if isinstance(held, ModelProto):
+        return held, held
+    path = Path(os.fspath(model))
+    if not path.is_file():
+        raise ModelFileError(f"There is no file '{path}': check the path.")
+    return path, onnx.load(str(path), load_external_data=False)
+
+
+def _run(
+    model: Path | ModelProto, feeds: Mapping[str, np.ndarray], libraries: Sequence[str]
+) -> tuple[str, dict[str, np.ndarray]]:
+    """What ran the model, and the outputs.  Raises CheckFailed where nothing does."""
+    try:
+        try:
+            with Session(model, libraries, optimised=True) as session:
+                return ONNX_RUNTIME, session.run(feeds)
+        except SessionError as refused:
+            if not refused.missing:
+                raise
+            with open_oracle(_whole(model), libraries) as oracle:
+                return oracle.name, oracle.run(feeds)
+    except SessionError as refused:
+        cure = "give custom_ops, or an implementation of the operator" if refused.missing else "correct the model"
+        raise CheckFailed(f"The model does not run ({refused.line.rstrip('.')}): {cure}.") from refused
+
+
+def _whole(model: Path | ModelProto) -> ModelProto:
+    if isinstance(model, ModelProto):
+        return model
+    with Model.open(model) as opened:
+        return opened.whole()
+
+
+def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: ModelProto) -> dict[str, np.ndarray]:
+    """The model's inputs.  Raises UsageError where the arguments have more tensors than it, or fewer."""
+    held = {one.name for one in model.graph.initializer}
+    wanted = [one.name for one in model.graph.input if one.name not in held]
+    by_name = _by_name(module, args, kwargs)
+    if by_name.keys() >= set(wanted):
+        return {name: to_numpy(by_name[name]) for name in wanted}
+    given = [leaf for leaf in _pytree.tree_leaves([list(args), dict(kwargs)]) if isinstance(leaf, torch.Tensor)]
+    if len(given) != len(wanted):
+        raise UsageError(
+            f"The arguments hold {_count(len(given), 'tensor')} and the model has {_count(len(wanted), 'input')} "
+            f"({', '.join(wanted) or 'none'}): give those that it was exported with."
+        )
+    return {name: to_numpy(tensor) for name, tensor in zip(wanted, given, strict=True)}
+
+
+def _by_name(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors by the names that `forward` gives them, as `export` names the inputs."""
+    try:
+        tensors = tensors_of(bound(module, args, kwargs))
+    except ValueError:  # a function of C++: nobody knows its names
+        return {}
+    return dict(zip(tensor_names(tensors), (tensor for _, tensor in tensors), strict=True))
+
+
+def _gap(name: str, torchs: np.ndarray, models: np.ndarray, rtol: float | None, atol: float | None) -> OutputGap:
+    """Compare one output."""
+    dtype = dtype_name(torchs)
+    usual = TOLERANCES.get(dtype, (0.0, 0.0))
+    allowed = (usual[0] if rtol is None else rtol, usual[1] if atol is None else atol)
+    different = ""
+    if dtype_name(models) != dtype:
+        different = f"is {dtype_name(models)} where torch's is {dtype}"
+    elif models.shape != torchs.shape:
+        none = "" if torchs.shape else ", no axis"
+        different = f"has shape {list(models.shape)} where torch's has {list(torchs.shape)}{none}"
+    if different:
+        return OutputGap(name, dtype, torchs.shape, math.inf, math.inf, (), *allowed, different)
+    a, b = _wide(torchs), _wide(models)
+    with np.errstate(all="ignore"):
+        # Infinities of one sign, and NaN beside NaN.  As they are: float64 does not hold all of int64.
+        equal = (torchs == models) | (np.isnan(a) & np.isnan(b))
+        gap = np.where(equal, 0.0, np.abs(b - a))
+        gap = gap if dtype in TOLERANCES else np.where(equal, 0.0, np.maximum(gap, 1.0))
+        relative = np.where(equal, 0.0, gap / np.abs(a))
+        close = equal | (np.isfinite(gap) & (gap <= allowed[1] + allowed[0] * np.abs(a)))
+    gap = np.where(np.isnan(gap), np.inf, gap)
+    at = tuple(int(place) for place in np.unravel_index(np.argmax(gap), gap.shape)) if gap.size else ()
+    wrong = int(np.count_nonzero(~close))
+    biggest = float(gap.max(initial=0.0))
+    by_element = np.where(np.isnan(relative), np.inf, relative)
+    why = ""
+    if wrong:
+        place = f" at {list(at)}" if at else ""
+        told = f"differs from torch's in {wrong} of {close.size} elements, by {biggest:.3g} at most{place}"
+        why = f"{told}, where {allowed[0]:g} relative and {allowed[1]:g} absolute are allowed"
+    return OutputGap(name, dtype, torchs.shape, biggest, float(by_element.max(initial=0.0)), at, *allowed, why)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """Numbers as numpy can subtract them whatever they are."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _severity(one: OutputGap) -> tuple[bool, float]:
+    return (not one.ok, one.max_abs)
+
+
+def _count(number: int, what: str) -> str:
+    return counted(number, what) if number else f"no {what}s"

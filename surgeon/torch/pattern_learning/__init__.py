@@ -1,0 +1,3 @@
+"""Patterns of a module or function, from what the exporters write for it."""
+
+__all__ = ["module_patterns"]

@@ -1,0 +1,381 @@
+"""Patterns by example: `surgeon.torch.pattern` for rules, `surgeon.torch.learn` for their text."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from onnx import numpy_helper
+
+from surgeon.authoring.learning.generalise import StructuresDiffer
+from surgeon.authoring.learning.learn import Lesson, add, add_known, name_forms
+from surgeon.authoring.learning.terms import Example
+from surgeon.errors import SurgeonError, UsageError
+from surgeon.file.tensors.decoding import Array
+from surgeon.torch.exporters import builtin_mappings
+from surgeon.torch.exporters.module_export import export
+from surgeon.torch.pattern_learning.operation import Subject, subject
+from surgeon.torch.pattern_learning.variations import (
+    Variation,
+    first_variant,
+    numbers,
+    other_counts,
+    other_numbers,
+    other_sizes,
+    weights,
+)
+
+OPSETS = {"dynamo": (18, 20, 23), "torchscript": (14, 17, 18, 20)}  # what is written changes between these
+SKIPPED = 8  # so that the third example has other floats than the second
+
+
+@dataclass(frozen=True)
+class ExportMode:
+    """How to export: by which exporter, at which opset, and whether the sizes that can vary are left free."""
+
+    exporter: Any
+    opset: int
+    is_free: bool = False
+
+    @property
+    def label(self) -> str:
+        """In a sentence, such as "dynamo 18"."""
+        return f"{self.exporter}{' with free sizes' * self.is_free} {self.opset}"
+
+
+def learned(
+    subject: Subject,
+    inputs: Sequence[torch.Tensor],
+    runs: Sequence[ExportMode],
+    vary: Mapping[str, Any] | None,
+    placeholders: Any,
+    *,
+    free_sizes: bool,
+    is_strict: bool,
+) -> Lesson:
+    """Export a subject as often as it takes, and compare.
+
+    runs: exporters and opsets.  is_strict: raise what an exporter or a comparison complains of; else it is noted, as
+    long as something is learned.
+    """
+    lesson = Lesson(subject.title, [])
+    first = first_variant(subject, inputs)
+    plan = _plan(subject, inputs, first, vary)
+    source = _Source(subject, inputs, placeholders, _free(subject, inputs, first) if free_sizes else {})
+    runs = _possible(runs)
+    failed: SurgeonError | None = None
+    for run in [*runs, *(replace(run, is_free=True) for run in runs if source.free)]:
+        try:
+            _learn_one(lesson, source, run, plan)
+        except SurgeonError as error:
+            if is_strict:
+                raise
+            failed = failed or error
+            lesson.miss(run.label, str(error))
+    if not lesson.forms and failed is not None:
+        raise failed
+    name_forms(lesson)
+    lesson.about = list(_about(subject, first, plan.most))
+    return lesson
+
+
+def _possible(runs: Sequence[ExportMode]) -> list[ExportMode]:
+    """The runs without opsets that an exporter cannot write.  Raises UsageError for an exporter that there is not."""
+    for run in runs:
+        builtin_mappings.require_exporter(run.exporter, None)
+    found = [run for run in runs if run.opset >= builtin_mappings.OPSETS[run.exporter][0]]
+    if not found:
+        exporter = runs[0].exporter
+        first = builtin_mappings.OPSETS[exporter][0]
+        raise UsageError(f"The {exporter} exporter writes opset {first} and later; name a later one.")
+    return found
+
+
+@dataclass
+class _Variations:
+    """The variants to export.
+
+    groups: what to compare the first with, one group after the other until the structures agree: other counts, floats
+    and sizes (and the same with the given counts, for where counts and sizes are both doubled their ratios stay), then
+    floats and sizes, then sizes alone.  third: the operation with yet other floats, None where there are none.
+    general: what to learn from beside the first, once it has shown that other floats make another structure.
+    """
+
+    first: Variation
+    groups: tuple[tuple[Variation, ...], ...]
+    third: Variation | None
+    general: tuple[Variation, ...] = ()
+
+    @property
+    def most(self) -> Variation:
+        """The variant in which most has changed."""
+        return self.groups[0][0]
+
+
+def _plan(
+    subject: Subject, inputs: Sequence[torch.Tensor], first: Variation, vary: Mapping[str, Any] | None
+) -> _Variations:
+    sizes = other_sizes(subject, inputs, first)
+    floats = other_numbers(subject, inputs, sizes, vary)
+    counts = other_counts(subject, inputs, floats) if vary is None else floats
+    groups: list[tuple[Variation, ...]] = [(counts, floats)] if counts != floats else []
+    groups += [(floats,), (sizes,)] if floats != sizes else [(floats,)]
+    if floats == sizes or vary is not None:
+        return _Variations(first, tuple(groups), None)
+    third = other_numbers(subject, inputs, replace(first, seed=2), None, skip=SKIPPED)
+    return _Variations(first, tuple(groups), third)
+
+
+def _learn_one(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variations) -> None:
+    """Learn the form of one exporter at one opset.
+
+    Where the structure depends on the hyper-parameters (a factor of 1 is left out), there are two forms: the one with
+    those that were given, and the one with any others.
+    """
+    first = source.example(plan.first, run)
+    if add_known(lesson, first):
+        if plan.general:
+            _learn_general(lesson, source, run, plan)
+        return
+    failed: StructuresDiffer | None = None
+    for group in plan.groups:
+        try:
+            add(lesson, [first, *(source.example(variant, run) for variant in group)])
+        except StructuresDiffer as error:
+            failed = failed or error
+        else:
+            break
+    else:
+        if failed is not None:
+            raise failed
+    if failed is not None and plan.third is not None and group is plan.groups[-1]:
+        plan.general = plan.groups[-2][0], plan.third
+        _learn_general(lesson, source, run, plan)
+
+
+def _learn_general(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variations) -> None:
+    """Learn the form that an operation has with other hyper-parameters than those that were given."""
+    try:
+        add(lesson, [source.example(one, run) for one in plan.general])
+    except UsageError as error:
+        lesson.miss(f"{run.label} with other hyper-parameters", str(error))
+
+
+def _free(subject: Subject, inputs: Sequence[torch.Tensor], first: Variation) -> dict[str, dict[int, str]]:
+    """The sizes that can vary while the module stays the same, by input and axis, each under a name of its own."""
+    other = other_sizes(subject, inputs, first, with_arguments=False)
+    found = {
+        f"input_{place}": {
+            axis: f"size_{place}_{axis}"
+            for axis, (size, new) in enumerate(zip(before, after, strict=True))
+            if size != new
+        }
+        for place, (before, after) in enumerate(zip(first.shapes, other.shapes, strict=True))
+    }
+    return {name: axes for name, axes in found.items() if axes}
+
+
+class _Source:
+    """Makes examples.  free: the sizes to leave free, by name of the input."""
+
+    def __init__(
+        self, subject: Subject, inputs: Sequence[torch.Tensor], placeholders: Any, free: dict[str, dict[int, str]]
+    ) -> None:
+        self.subject, self.inputs, self.placeholders, self.free = subject, inputs, placeholders, free
+        self.names = subject.names(len(inputs))
+        self.made: dict[tuple[int, ExportMode], Example] = {}
+
+    def example(self, variant: Variation, run: ExportMode) -> Example:
+        """One export of one variant, made once."""
+        key = id(variant), run
+        if key not in self.made:
+            self.made[key] = self._export(variant, run)
+        return self.made[key]
+
+    def _export(self, variant: Variation, run: ExportMode) -> Example:
+        module = variant.module(self.subject)
+        written = export(
+            module,
+            variant.inputs(self.inputs),
+            exporter=run.exporter,
+            opset=run.opset,
+            placeholders=self.placeholders,
+            input_names=[f"input_{place}" for place in range(len(self.inputs))],
+            dynamic_shapes=self.free if run.is_free else None,
+        ).model
+        stored = dict(_weights_in(written, module))
+        told = {**self.subject.arguments, **variant.arguments}
+        floats = {name: value for name, value in told.items() if type(value) in (int, float)}
+        kept = {path: value for path, value in numbers(module).items() if value not in floats.values()}
+        return Example(written, run.label, self.names, stored, {**floats, **_by_leaf(kept)})
+
+
+def _weights_in(model: Any, module: torch.nn.Module) -> Iterator[tuple[str, str]]:
+    """What the initializers hold, by the module's names; a weight may have been turned or reshaped."""
+    known: dict[bytes, str] = {}
+    names = dict(weights(module))
+    spoken = _spoken(list(names))
+    for name, tensor in names.items():
+        array = tensor.detach().float().numpy()
+        for turned in (array, array.T):
+            known.setdefault(_bytes(turned), spoken[name])
+    for tensor in model.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype.kind in "fV" and _bytes(array) in known:
+            yield tensor.name, known[_bytes(array)]
+
+
+def _bytes(array: Array) -> bytes:
+    return array.astype("float32").reshape(-1).tobytes()
+
+
+def _spoken(paths: Sequence[str]) -> dict[str, str]:
+    """Names without dots: the last part of a path where only numbers lie before it, else all parts, numbers last."""
+    leaves = Counter(path.rpartition(".")[2] for path in paths)
+    found = {}
+    for path in paths:
+        *parents, leaf = path.split(".")
+        is_short = leaves[leaf] == 1 and all(map(str.isdigit, parents))
+        found[path] = leaf if is_short else "_".join(sorted([*parents, leaf], key=str.isdigit))
+    return found
+
+
+def _by_leaf(values: Mapping[str, float]) -> dict[str, float]:
+    spoken = _spoken(list(values))
+    return {spoken[path]: value for path, value in values.items()}
+
+
+def _about(subject: Subject, first: Variation, other: Variation) -> Iterator[str]:
+    """How it was learned, for the docstring."""
+    given = ", ".join(f"{name}={subject.arguments[name]!r}" for name in sorted(subject.given))
+    shapes = [", ".join(str(list(shape)) for shape in variant.shapes) for variant in (first, other)]
+    yield f"From {subject.title}({given}) with inputs of {shapes[0]}, and again of {shapes[1]}."
+    fixed = [
+        f"axis {axis} of input {place} ({size})"
+        for place, (before, after) in enumerate(zip(first.shapes, other.shapes, strict=True))
+        for axis, (size, new) in enumerate(zip(before, after, strict=True))
+        if size == new
+    ]
+    if fixed:
+        yield f"Not varied, so what depends on it stays literal: {', '.join(fixed)}."
+    changed = [*other.arguments, *other.attributes]
+    if changed:
+        yield f"Varied: {', '.join(changed)}."
+
+
+def pattern(
+    what: Any,
+    *inputs: torch.Tensor,
+    arguments: Mapping[str, Any] | None = None,
+    exporters: Sequence[str] | None = None,
+    opsets: Sequence[int] | None = None,
+    vary: Mapping[str, Any] | None = None,
+    placeholders: Iterable[Any] | Mapping[Any, str] = (),
+    free_sizes: bool = False,
+) -> list[Callable[..., Any]]:
+    """Pattern functions for what the exporters write for a module or function, for use in a rule.
+
+    It is exported at least twice, with other sizes, other weights and other hyper-parameters: what differs is a hole,
+    what stays is a literal.  The parameters of a pattern are the tensors that the operation takes, then its weights,
+    then its numbers, under the names that torch has for them (`eps` is `epsilon`).  Forms that are equal come once.
+
+    Args:
+        what: an nn.Module; a class of them, or a factory, with its `arguments`; a function of tensors; or the name of
+            one, as in "torch.nn:GELU".
+        inputs: example tensors, in order.
+        arguments: what a class or factory is called with, by name.
+        exporters: "dynamo", "torchscript" or both; those that can write it, where none is named.
+        opsets: of ai.onnx; those at which the exporters change what they write, where none is named.
+        vary: other values of hyper-parameters, by the name of an argument or of a float that the module keeps; {}
+            changes none, None changes every float, and integers among `arguments`.  Sizes are changed where the
+            operation takes it: integer arguments that say a size change along.
+        placeholders: as for `surgeon.torch.export`.
+        free_sizes: export also with the sizes free that can vary, for models exported so: where a size is worked out
+            from a shape, the exporters write other nodes.
+
+    Returns:
+        The functions, one a form: what `@rule(patterns=...)` takes.
+
+    Raises:
+        UsageError: inputs that the operation does not take, exports of different structure (it says which nodes
+            differ), and what no pattern can say.
+        ExportError: an exporter fails; one that cannot write it is left out, where it was not named.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> found = surgeon.torch.pattern(torch.nn.Hardswish(), torch.randn(2, 3), exporters=["torchscript"])
+        >>> len(found)
+        1
+    """
+    lesson = learn(
+        what,
+        *inputs,
+        arguments=arguments,
+        exporters=exporters,
+        opsets=opsets,
+        vary=vary,
+        placeholders=placeholders,
+        free_sizes=free_sizes,
+    )
+    return lesson.functions
+
+
+def learn(
+    what: Any,
+    *inputs: torch.Tensor,
+    arguments: Mapping[str, Any] | None = None,
+    exporters: Sequence[str] | None = None,
+    opsets: Sequence[int] | None = None,
+    vary: Mapping[str, Any] | None = None,
+    placeholders: Iterable[Any] | Mapping[Any, str] = (),
+    free_sizes: bool = False,
+    title: str | None = None,
+) -> Lesson:
+    """The forms that exporters write, with `text()`, `functions` and a skeleton `rule`.
+
+    Args:
+        what: an nn.Module; a class of them, or a factory, with its `arguments`; a function of tensors; or the name of
+            one, as in "torch.nn:GELU".
+        inputs: example tensors, in order.
+        arguments: what a class or factory is called with, by name.
+        exporters: "dynamo", "torchscript" or both; those that can write it, where none is named.
+        opsets: of ai.onnx; those at which the exporters change what they write, where none is named.
+        vary: other values of hyper-parameters, by the name of an argument or of a float that the module keeps; {}
+            changes none, None changes every float, and integers among `arguments`.  Sizes are changed where the
+            operation takes it: integer arguments that say a size change along.
+        placeholders: as for `surgeon.torch.export`.
+        free_sizes: export also with the sizes free that can vary, for models exported so: where a size is worked out
+            from a shape, the exporters write other nodes.
+        title: what to call the operation in the text.
+
+    Returns:
+        The lesson.
+
+    Raises:
+        UsageError: as for `pattern`.
+        ExportError: as for `pattern`.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> lesson = surgeon.torch.learn(torch.nn.Hardswish(), torch.randn(2, 3), exporters=["torchscript"])
+        >>> len(lesson.functions)
+        1
+    """
+    strangers = [item for item in inputs if not isinstance(item, torch.Tensor)]
+    if strangers or not inputs:
+        found = f"{type(strangers[0]).__name__}" if strangers else "none"
+        raise UsageError(f"Example inputs are tensors, and {found} was given; give one for each tensor it takes.")
+    return learned(
+        subject(what, dict(arguments or {}), title),
+        inputs,
+        [
+            ExportMode(name, opset)
+            for name in exporters or OPSETS
+            for opset in sorted(set(opsets or OPSETS.get(name, (18,))))
+        ],
+        vary,
+        placeholders,
+        free_sizes=free_sizes,
+        is_strict=exporters is not None and opsets is not None,
+    )

@@ -1,0 +1,184 @@
+"""What a person gives to learn from: an instance, a class or factory with arguments, or a plain function of tensors."""
+
+import copy
+import functools
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from surgeon.errors import UsageError
+from surgeon.script_imports import importable
+
+BROKEN = (Exception,)  # a user's module raises anything for inputs or arguments that it does not take; it is told
+_MISSING = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.+)")
+
+
+class FunctionModule(torch.nn.Module):
+    """A plain function as a module."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._function, self._arguments = function, dict(arguments)
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Call the function."""
+        return self._function(*inputs, **self._arguments)
+
+
+@dataclass
+class Subject:
+    """An operation, and how to make a module of it.
+
+    arguments: of the class, the factory or the function, by name.  given: those that the caller said, the others are
+    its own defaults.  names: of the tensors that it takes.
+    """
+
+    title: str
+    make: Callable[[Mapping[str, Any]], torch.nn.Module]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+
+    def module(self, arguments: Mapping[str, Any] | None = None) -> torch.nn.Module:
+        """A module of its own, ready to run.  Raises UsageError when it cannot be made with these arguments."""
+        try:
+            made = self.make({**self.arguments, **(arguments or {})})
+        except BROKEN as error:
+            missing = _MISSING.search(first_line(error))
+            names = re.findall(r"'(\w+)'", missing[1]) if missing else []
+            given = " ".join(f"--arg {name}=..." for name in names)
+            how = f"give {given}, in Python arguments={{{names[0]!r}: ...}}" if names else "mend them"
+            raise UsageError(
+                f"{self.title} cannot be made with these arguments ({first_line(error)}); {how}."
+            ) from error
+        if not isinstance(made, torch.nn.Module):
+            raise UsageError(f"{self.title} makes a {type(made).__name__}, and an nn.Module is wanted.")
+        return made.eval()
+
+    def names(self, count: int) -> list[str]:
+        """What the tensors are called that it takes."""
+        module = self.module()
+        function = module._function if isinstance(module, FunctionModule) else module.forward
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):  # a function of C without a signature
+            parameters = []
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [item.name for item in parameters if item.kind in kinds]
+        return [names[place] if place < len(names) else "x" for place in range(count)]
+
+
+def subject(what: Any, arguments: Mapping[str, Any], title: str | None = None) -> Subject:
+    """What `what` is: an nn.Module, a class of them, a factory (a callable that needs no tensor), or a function.
+
+    A name ("torch.nn:GELU", "./my_modules.py:Block") is looked up first.  Raises UsageError for what is none of these.
+    """
+    if isinstance(what, str):
+        return subject(_found(what), arguments, title or what.rpartition(":")[2].rpartition(".")[2])
+    if isinstance(what, torch.nn.Module):
+        if arguments:
+            raise UsageError("Arguments are for a class or a function; an instance has its own already.")
+        name = title or type(what).__name__
+        return Subject(name, lambda _: copy.deepcopy(what))
+    if not callable(what):
+        raise UsageError(f"{what!r} is no module, class or function; give one, or its name as in 'torch.nn:GELU'.")
+    name = title or getattr(what, "__name__", type(what).__name__).replace("<lambda>", "Learned")
+    known = {**_defaults(what), **arguments}
+    if isinstance(what, type):
+        if not issubclass(what, torch.nn.Module):
+            raise UsageError(
+                f"{name} is a class of something else than modules; give an nn.Module class or a function."
+            )
+        return Subject(name, lambda given: what(**given), known, frozenset(arguments))
+    if _is_factory(what, arguments):
+        if title is None:
+            name = type(what(**arguments)).__name__
+        return Subject(name, lambda given: what(**given), known, frozenset(arguments))
+    keywords = _keywords(what)
+    known = {key: value for key, value in known.items() if key in arguments or key in keywords}
+    kind = type(name, (FunctionModule,), {})  # exporters call it by its class
+    return Subject(name, lambda given: kind(what, given), known, frozenset(arguments))
+
+
+def _found(name: str) -> Any:
+    """What a name such as "package.module:attribute" or "./file.py:attribute" leads to."""
+    module_name, colon, attribute = name.rpartition(":")
+    if not colon:
+        module_name, _, attribute = name.rpartition(".")
+    if not module_name or not attribute:
+        raise UsageError(f"{name!r} names no module; write it as package.module:Name, as in torch.nn:GELU.")
+    module = _module_of(module_name)
+    try:
+        return functools.reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise UsageError(f"There is no {attribute!r} in {module_name}; check the spelling.") from None
+
+
+def _module_of(name: str) -> Any:
+    try:
+        if not name.endswith(".py"):
+            if "" not in sys.path and "." not in sys.path:
+                sys.path.append("")
+            return importlib.import_module(name)
+        spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+        if spec is None or spec.loader is None or not Path(name).is_file():
+            raise UsageError(f"There is no file {name}; check the path.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # classes of the file look for themselves there
+        with importable(Path(name).parent):
+            spec.loader.exec_module(module)
+    except (ImportError, SyntaxError, *BROKEN) as error:
+        raise UsageError(
+            f"{name} cannot be imported ({first_line(error)}); check the name, or mend the module."
+        ) from error
+    return module
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments that have a default."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # C code without a signature
+        return {}
+    return {item.name: item.default for item in parameters if item.default is not inspect.Parameter.empty}
+
+
+def _keywords(function: Callable[..., Any]) -> set[str]:
+    """Numbers that a function has defaults for: its hyper-parameters."""
+    found = _defaults(function)
+    return {name for name, value in found.items() if isinstance(value, (int, float)) and not isinstance(value, bool)}
+
+
+def _is_factory(function: Callable[..., Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether a call without tensors gives a module."""
+    try:
+        inspect.signature(function).bind(**arguments)
+    except (TypeError, ValueError):
+        return False
+    try:
+        return isinstance(function(**arguments), torch.nn.Module)
+    except BROKEN:
+        return False  # a function of tensors alone, such as f(*xs)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, without its full stop."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".")
+
+
+def run(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> str:
+    """Why a module does not run with these inputs; empty where it does."""
+    try:
+        with torch.no_grad():
+            module(*inputs)
+    except BROKEN as error:
+        return first_line(error)
+    return ""

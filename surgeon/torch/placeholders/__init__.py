@@ -1,0 +1,11 @@
+"""Operators that become one node each in the export."""
+
+__all__ = [
+    "call_binding",
+    "class_operators",
+    "example_inputs",
+    "export_plan",
+    "op_names",
+    "placeholder",
+    "registration",
+]

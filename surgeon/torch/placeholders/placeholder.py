@@ -1,0 +1,190 @@
+"""What a user names as a placeholder, as one kind of object, and the node that it is written as."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch._library.custom_ops import OPDEFS
+
+from surgeon.errors import UsageError
+from surgeon.ops.torch_schema import TorchSchema, parse
+from surgeon.torch.placeholders.call_binding import merges
+from surgeon.torch.placeholders.op_names import overloads, relatives, split
+
+Named: TypeAlias = Any  # "ns::name", an OpOverload, an OpOverloadPacket, an autograd.Function or an nn.Module class
+
+
+@dataclass(eq=False)
+class Placeholder:
+    """One operation that is to become one node.
+
+    label: what the user calls it.  domain, op: of the node.  ops: torch's overloads that arrive at it, the one that
+    says which arguments are inputs first.  cls: the autograd.Function or nn.Module class, whose ops are made for one
+    export and so are none here.  asked: named for this export, so that it must occur; else it is registered for all.
+    """
+
+    label: str
+    domain: str
+    op: str
+    ops: tuple[Any, ...] = ()
+    cls: type | None = None
+    asked: bool = True
+    canonical: dict[Any, TorchSchema] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.canonical.update(_canonical(self.ops))
+
+    @property
+    def name(self) -> str:
+        """`domain::op` of the node."""
+        return f"{self.domain}::{self.op}"
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is an autograd.Function."""
+        return self.cls is not None and issubclass(self.cls, torch.autograd.Function)
+
+
+def schema_of(op: Any) -> TorchSchema:
+    """The schema of an OpOverload."""
+    return parse(str(op._schema))
+
+
+def is_repeatable(op: Any) -> bool:
+    """Whether two calls on the same inputs are known to give the same, so that one node may stand for both.
+
+    A user's own operator may keep a state or draw numbers without a tag that says so; only ATen's tags are complete.
+    """
+    schema = op._schema
+    is_random = torch.Tag.nondeterministic_seeded in op.tags
+    return bool(schema.name.startswith("aten::")) and not is_random and not schema.is_mutable
+
+
+def placeholder(named: Named, name: str | None = None, *, asked: bool = True) -> Placeholder:
+    """What a user named.  name: `domain::Name` of the node, by default that of the operator.
+
+    Raises UsageError for what torch does not have, and for what is no operator, autograd.Function or nn.Module class.
+    """
+    if isinstance(named, Placeholder):
+        return named
+    if isinstance(named, type) and issubclass(named, (torch.autograd.Function, torch.nn.Module)):
+        default = f"{named.__module__.partition('.')[0]}::{named.__name__}"
+        domain, op = split(name or default, f"The name for {named.__name__}")
+        return Placeholder(named.__name__, domain, op, cls=named, asked=asked)
+    text = _text(named)
+    found, base = overloads(text)
+    domain, op = split(name or base, f"The name for {text}")
+    first = found[0]
+    main = schema_of(first)
+    same = [one for one in relatives(base) if merges(main, schema_of(one)) or _is_inplace(one, found)]
+    listed = text.partition("::")[2].partition(".")[2]
+    siblings = [one for one in found[1:] if not listed or merges(main, schema_of(one))]
+    return Placeholder(text, domain, op, (first, *siblings, *same), asked=asked)
+
+
+def placeholders(named: Iterable[Named] | Mapping[Named, str]) -> list[Placeholder]:
+    """All that a user named for an export; a mapping also names the nodes.  Raises UsageError for one named twice."""
+    if isinstance(named, str) or not isinstance(named, Iterable):
+        each = [part.strip() for part in named.split(",")] if isinstance(named, str) else [named]
+        raise UsageError(f"Give placeholders as a list or a mapping, such as placeholders={each!r}.")
+    pairs = named.items() if isinstance(named, Mapping) else ((one, None) for one in named)
+    found = [placeholder(one, name) for one, name in pairs]
+    seen: dict[Any, Placeholder] = {}
+    for one in found:
+        for key in one.ops or (one.cls,):
+            if key in seen and seen[key] is not one:
+                raise UsageError(
+                    f"{seen[key].label} and {one.label} are placeholders for the same operator; name it once."
+                )
+            seen[key] = one
+    return found
+
+
+def _text(named: Named) -> str:
+    """`ns::name.overload` of what was named."""
+    if isinstance(named, str):
+        return named
+    if isinstance(named, torch._ops.OpOverload):
+        return f"{named._schema.name}.{named._overloadname}"
+    if isinstance(named, torch._ops.OpOverloadPacket):
+        return str(named._qualified_op_name)
+    if isinstance(named, torch.library.CustomOpDef):
+        return str(named._qualname)
+    if isinstance(named, torch.nn.Module):
+        raise UsageError(f"A placeholder is a module class, not a module; name {type(named).__name__} itself.")
+    what = getattr(named, "__name__", None) or repr(named)
+    raise UsageError(
+        f"{what} is no operator that an exporter meets; name it as 'aten::{what}' or torch.ops.aten.{what}, or give an "
+        "autograd.Function or nn.Module class."
+    )
+
+
+def _is_inplace(one: Any, of: tuple[Any, ...]) -> bool:
+    names = [item.name for item in one._schema.arguments]
+    return one._schema.name.endswith("_") and any(
+        one._schema.name == f"{other._schema.name}_" and names == [item.name for item in other._schema.arguments]
+        for other in of
+    )
+
+
+def _canonical(ops: tuple[Any, ...]) -> dict[Any, TorchSchema]:
+    """For each overload the schema by which its call is sorted: that of an earlier one that it merges with."""
+    found: dict[Any, TorchSchema] = {}
+    for op in ops:
+        own = schema_of(op)
+        better = [one for one in found.values() if merges(own, one)]
+        tensors = [one for one in better if len(one.tensors) >= len(own.tensors)]
+        found[op] = tensors[0] if tensors else own
+    for op, schema in found.items():  # the richest in tensors may come late
+        richer = [one for one in found.values() if merges(schema, one) and len(one.tensors) > len(schema.tensors)]
+        found[op] = max(richer, key=lambda one: len(one.tensors)) if richer else schema
+    return found
+
+
+def require_able(one: Placeholder) -> None:
+    """Raise UsageError for what no node can stand for, and for an operator without a fake kernel."""
+    if one.domain == "ai.onnx":
+        raise UsageError(
+            f"{one.label} would be a node of ai.onnx, which has ops of its own; give its node another domain, and "
+            "register what replaces it with surgeon.torch.register."
+        )
+    for op in one.ops[:1]:
+        if op._schema.is_mutable and one.cls is None:
+            raise UsageError(f"{writes(op._schema.name)}.")
+        if any("Tensor" not in str(item.type) or "List" in str(item.type) for item in op._schema.returns):
+            raise UsageError(
+                f"{op._schema.name} returns a list or a number, and a node returns tensors; name what it is used "
+                "in, such as the module class."
+            )
+        if not op._schema.returns:
+            raise UsageError(f"{op._schema.name} returns nothing, so nothing in a model would be of it; leave it out.")
+        if not has_fake(op):
+            raise UsageError(
+                f"{op._schema.name} has no fake kernel, so the shapes after it would be unknown; register one with "
+                f"torch.library.register_fake({op._schema.name!r})."
+            )
+
+
+def writes(name: str) -> str:
+    """What is said of an operator that writes into its arguments, without a full stop."""
+    told = f"{name} changes its arguments in place, and a node cannot"
+    if name.startswith("aten::"):
+        return f"{told}; name the operator that returns the result instead"
+    return f"{told}; name a module class that calls it as a placeholder, or call an operator that returns the result"
+
+
+def has_fake(op: Any) -> bool:
+    """Whether torch can tell the shapes and dtypes that an overload returns without running it."""
+    computed = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+    if has_own_fake(op) or op._schema.name in OPDEFS:
+        return has_own_fake(op)
+    return any(computed(op.name(), where) for where in ("Meta", "CompositeImplicitAutograd"))
+
+
+def has_own_fake(op: Any) -> bool:
+    """Whether somebody has registered a fake kernel with torch.library for an overload."""
+    custom = OPDEFS.get(op._schema.name)
+    if custom is not None:
+        return custom._abstract_fn is not None
+    return torch._library.simple_registry.singleton.find(op.name()).fake_impl.kernel is not None

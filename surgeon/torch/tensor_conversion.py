@@ -1,0 +1,81 @@
+"""Tensors of torch as numpy arrays and back, of every dtype that both have; no dtype is lost on the way."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch.utils import _pytree
+
+from surgeon.errors import UsageError
+from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.torch_schema import SCALAR_TYPES
+
+# Of what numpy has not: the same bits as integers.
+_BITS: Mapping[Any, tuple[Any, Any]] = MappingProxyType(
+    {
+        torch.bfloat16: (np.dtype(ml_dtypes.bfloat16), torch.int16),
+        torch.float8_e4m3fn: (np.dtype(ml_dtypes.float8_e4m3fn), torch.int8),
+        torch.float8_e4m3fnuz: (np.dtype(ml_dtypes.float8_e4m3fnuz), torch.int8),
+        torch.float8_e5m2: (np.dtype(ml_dtypes.float8_e5m2), torch.int8),
+        torch.float8_e5m2fnuz: (np.dtype(ml_dtypes.float8_e5m2fnuz), torch.int8),
+    }
+)
+TORCH_TYPES: Mapping[int, torch.dtype] = MappingProxyType(
+    {
+        number: getattr(torch, dtype_name(number).replace("float8e", "float8_e"))
+        for number in SCALAR_TYPES.values()
+    }
+)
+"""torch's dtypes by their numbers in onnx.TensorProto."""
+ONNX_TYPES: Mapping[torch.dtype, int] = MappingProxyType({dtype: number for number, dtype in TORCH_TYPES.items()})
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor as an array of its own: later changes of the one do not reach the other."""
+    plain = tensor.detach().cpu().contiguous()
+    if plain.dtype in _BITS:
+        dtype, bits = _BITS[plain.dtype]
+        return np.array(plain.view(bits).numpy()).view(dtype)
+    return np.array(plain.resolve_conj().resolve_neg().numpy())
+
+
+def to_tensor(array: np.ndarray) -> torch.Tensor:
+    """An array as a tensor of its own."""
+    for dtype, (own, bits) in _BITS.items():
+        if array.dtype == own:
+            integers = array.view(np.int16 if bits is torch.int16 else np.int8)
+            return torch.from_numpy(np.array(integers)).view(dtype)
+    return torch.from_numpy(np.array(array))
+
+
+def torch_dtype(number: int) -> torch.dtype:
+    """The dtype of a number of onnx.TensorProto.  Raises UsageError for one that torch does not have."""
+    if number not in TORCH_TYPES:
+        raise UsageError(f"torch has no dtype for {number} of onnx.TensorProto; write another dtype.")
+    return TORCH_TYPES[number]
+
+
+def leaves(value: Any, what: str) -> list[Any]:
+    """What a tree of lists, tuples and dicts holds, in order, as tensors; None is left out.
+
+    what: what it is, for the message.  Raises UsageError for what is neither a tensor nor a number.
+    """
+    found = []
+    for leaf in _pytree.tree_leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+        elif isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
+            found.append(torch.as_tensor(leaf))
+        elif leaf is not None:
+            raise UsageError(
+                f"{what} holds a {type(leaf).__name__}, which no model can give; let it hold tensors alone."
+            )
+    return found
+
+
+def copied(value: Any) -> Any:
+    """A tree with tensors of its own, so that a module that writes into its inputs does not change ours."""
+    return _pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)

@@ -1,1 +1,0 @@
-"""Raising the opset of a model without changing what it means."""

@@ -1,1 +1,0 @@
-"""Whether a model is well-formed, and whether what a rewrite made of it still is; it runs nothing."""
