@@ -115,7 +115,7 @@ def test_a_path_that_comes_back_where_nothing_new_reads_it():
 
 
 def test_the_target_s_op_needs_a_younger_opset():
-    from surgeon.patterns.gelu import gelu
+    from surgeon.patterns.activations.gelu import gelu
 
     model = graph("y = com.microsoft.Gelu(x)", header=opset(19))
     _, report = run(model, gelu, target="onnx", check="none")

@@ -1,8 +1,8 @@
 """What rules ask of tensors inside local functions holds for each call: of another dtype, of another rank, nested."""
 
 import pytest
-from surgeon.patterns.gelu import gelu_tanh, quick_gelu
-from surgeon.patterns.softmax import log_softmax
+from surgeon.patterns.activations.gelu import gelu_tanh, quick_gelu
+from surgeon.patterns.activations.softmax import log_softmax
 
 from surgeon import Graph, Tensor, rewrite, rule
 from surgeon.testing import parse

@@ -5,7 +5,7 @@ import importlib.metadata
 import sys
 
 import pytest
-from surgeon.patterns.gelu import gelu, gelu_tanh
+from surgeon.patterns.activations.gelu import gelu, gelu_tanh
 
 import surgeon
 import surgeon.patterns
@@ -65,8 +65,9 @@ def test_names_of_files_and_rules():
     assert names("quick_gelu") == {"quick_gelu": ["quick_gelu"]}
     assert names("gelu:gelu_tanh") == {"gelu:gelu_tanh": ["gelu_tanh"]}
     assert names("gelu, bias_gelu") == {"gelu": ["gelu", "gelu_tanh", "quick_gelu"], "bias_gelu": ["bias_gelu"]}
-    assert names("surgeon.patterns.gelu") == {"surgeon.patterns.gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
-    assert names("surgeon.patterns.gelu:gelu") == {"surgeon.patterns.gelu:gelu": ["gelu"]}
+    home = "surgeon.patterns.activations.gelu"
+    assert names(home) == {home: ["gelu", "gelu_tanh", "quick_gelu"]}
+    assert names(f"{home}:gelu") == {f"{home}:gelu": ["gelu"]}
 
 
 def test_packs_are_looked_for_once_for_a_group_of_many_rules(monkeypatch):
@@ -244,7 +245,7 @@ def test_no_name_at_all(name):
 def test_a_third_party_pack_is_found_like_the_built_in_one(pack):
     pack("otherpack", {"act": RULES, "_private": "raise RuntimeError('not to be imported')"})
     assert packs()["otherpack"] == ["otherpack.act"]
-    assert "surgeon.patterns.gelu" in packs()["builtin"]
+    assert "surgeon.patterns.activations.gelu" in packs()["builtin"]
     assert names("act") == {"act": ["relu_tanh", "sin_cos"]}
     assert names("sin_cos") == {"sin_cos": ["sin_cos"]}
     assert {"otherpack", "surgeon"} <= _packs()
@@ -280,7 +281,7 @@ def test_a_pack_whose_distribution_was_renamed_is_one_pack(pack, tmp_path):
 
 
 def test_a_file_of_a_pack_given_by_its_path_imports_from_beside_itself(pack, tmp_path):
-    """As in `--rules patterns/gelu.py` in a checkout.  A copy elsewhere is told what to write instead."""
+    """As in `--rules patterns/activations/gelu.py` in a checkout.  A copy elsewhere is told what to write instead."""
     pack("otherpack", {"act": "from .more import sin_cos as other\n" + RULES, "more": RULES})
     assert names(f"{tmp_path / 'otherpack' / 'act.py'}:relu_tanh") == {
         f"{tmp_path / 'otherpack' / 'act.py'}:relu_tanh": ["relu_tanh"]

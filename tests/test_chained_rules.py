@@ -1,8 +1,8 @@
 """Rules that meet: chained into one region, to a fixed point, undoing each other, without end."""
 
 import pytest
-from surgeon.patterns.bias_gelu import bias_gelu
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.bias_gelu import bias_gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import RewriteError, RuleError, require
 from surgeon.ir.verify_rewrite import check_structure

@@ -354,7 +354,7 @@ def test_rules_lists_every_rule() -> None:
     """By pack and file, with summary, targets and the opset they need."""
     result = run("rules")
     assert result.exit_code == 0
-    assert "gelu  builtin: surgeon.patterns.gelu" in result.stdout
+    assert "gelu  builtin: surgeon.patterns.activations.gelu" in result.stdout
     assert "Fuse the exact GELU into one Gelu node." in result.stdout
     assert "onnx (opset 20)" in result.stdout
     assert "bias_gelu" in result.stdout

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.grouped_query_attention import grouped_query_attention
+from surgeon.patterns.attention.grouped_query_attention import grouped_query_attention
 
 import surgeon
 from surgeon.testing import parse

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from surgeon.patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation, tanh_approximation
-from surgeon.patterns.gemm import gemm
+from surgeon.patterns.activations.gelu import exact, gelu, quick_gelu, sigmoid_approximation, tanh_approximation
+from surgeon.patterns.linear_algebra.gemm import gemm
 
 from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.diagnostics.explanation import Explanation, explain, explanations

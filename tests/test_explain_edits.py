@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import onnx
 import pytest
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import Graph, Tensor, explain, rewrite
 from surgeon.cli.commands.explain import explain as command

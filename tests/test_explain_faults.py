@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import rewrite
 from surgeon.diagnostics.explanation import explain

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from click.testing import Result
 from onnx import numpy_helper
-from surgeon.patterns.gelu import gelu, gelu_tanh
+from surgeon.patterns.activations.gelu import gelu, gelu_tanh
 
 from surgeon import Graph, Tensor, UsageError, rewrite, rule
 from surgeon.cli.commands.explain import explain as command

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns._attention import DIFFERS
+from surgeon.patterns.attention._emit_ort import DIFFERS
 
 import surgeon
 from surgeon.testing import parse

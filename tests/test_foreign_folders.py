@@ -14,7 +14,7 @@ from tests.command_line import ROOT, gelus, ops
 
 MINE = """
 from surgeon import rule
-from surgeon.patterns.gelu import exact
+from surgeon.patterns.activations.gelu import exact
 
 @rule(patterns=[exact])
 def mine(g, x):
@@ -110,7 +110,7 @@ def test_scripts_and_notebooks_run_beside_foreign_folders(folder, wheel, place, 
 def test_nothing_of_ours_is_called_patterns(wheel):
     """In site-packages; and a checkout's folder is no package, so that whoever's package is called so comes first."""
     assert sorted(path.name for path in wheel.iterdir()) == ["onnx_surgeon-0.1.0.dist-info", "surgeon"]
-    assert (wheel / "surgeon" / "patterns" / "gelu.py").is_file()
+    assert (wheel / "surgeon" / "patterns" / "activations" / "gelu.py").is_file()
     assert not (ROOT / "patterns" / "__init__.py").exists()
 
 
@@ -127,7 +127,7 @@ def test_rules_in_a_wheel_are_named_by_their_lines_too(tmp_path, wheel):
     """There they lie in surgeon's own folder, whose lines no message names."""
     code = (
         "from surgeon.rules.tracing.tracer import trace\n"
-        "from surgeon.patterns.gelu import exact\n"
+        "from surgeon.patterns.activations.gelu import exact\n"
         "print(trace(exact)[0].outputs[0].operation.where)"
     )
     told = {started(tmp_path, site, "-c", code).stdout.strip() for site in (ROOT, wheel)}

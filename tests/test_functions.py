@@ -4,7 +4,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import TensorProto, helper
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.gelu import gelu
 
 import surgeon
 from surgeon import CheckFailed, Graph, Tensor

@@ -6,7 +6,7 @@ import onnx_graphsurgeon as gs
 import onnxruntime
 import pytest
 from onnx import TensorProto
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import Graph, OpsetError, RuleError, Tensor, rule
 from surgeon.ops.builder.graph import user_helper
@@ -64,7 +64,7 @@ def test_a_user_s_helper_wins_in_the_user_s_rules_alone(registry):
     def mine(g: Graph, x: Tensor) -> Tensor:
         return g.mul(g.erf(x), x)
 
-    from surgeon.patterns import gelu as module
+    from surgeon.patterns.activations import gelu as module
 
     fresh = rule(patterns=[module.exact], name="fresh_gelu")(module.gelu.forms[0].function)
     assert user_helper("erf", None, "") is erf

@@ -28,7 +28,7 @@ def path(tmp_path_factory):
         explanations(DISTILBERT, "skip_layer_norm,quick_gelu"),
         surgeon.compare(DISTILBERT, out / "fused.onnx", layers=True),
         surgeon.inspect(DISTILBERT),
-        surgeon.patterns.gelu.gelu,
+        surgeon.patterns.activations.gelu.gelu,
         surgeon.diff(DISTILBERT, out / "fused.onnx"),
         surgeon.capture(DISTILBERT, ["linear_4"], ["gelu"], "activation"),
         surgeon.convert(DISTILBERT, output=out / "half.onnx", check="none")[1],

@@ -2,8 +2,8 @@
 
 import onnx
 import pytest
-from surgeon.patterns.duplicates import duplicate_nodes
-from surgeon.patterns.no_ops import identity
+from surgeon.patterns.cleanup.duplicates import duplicate_nodes
+from surgeon.patterns.cleanup.no_ops import identity
 
 import surgeon
 from surgeon import Graph, Tensor, rule

@@ -5,8 +5,8 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import AttributeProto, helper
-from surgeon.patterns.gelu import gelu
-from surgeon.patterns.selu import selu
+from surgeon.patterns.activations.gelu import gelu
+from surgeon.patterns.activations.selu import selu
 
 import surgeon
 from surgeon import GraphError, UsageError

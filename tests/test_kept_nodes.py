@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from surgeon.patterns.residual_sum import residual_sum
+from surgeon.patterns.norms.residual_sum import residual_sum
 
 from surgeon import Graph, Tensor, rewrite, rule
 from surgeon.ir.verify_rewrite import check_structure

@@ -1,8 +1,8 @@
 """What matching costs and what it spares: nobody pays for an explanation that is not told, nor for far-off roots."""
 
 import pytest
-from surgeon.patterns.gelu import exact, gelu
-from surgeon.patterns.layer_norm import scaled_and_shifted
+from surgeon.patterns.activations.gelu import exact, gelu
+from surgeon.patterns.norms.layer_norm import scaled_and_shifted
 
 from surgeon import Graph, Tensor, rewrite, rule
 from surgeon.ir.constants import Constants

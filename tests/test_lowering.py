@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import compose, helper, numpy_helper
-from surgeon.patterns.bias_gelu import bias_gelu
-from surgeon.patterns.gelu import gelu
-from surgeon.patterns.grouped_query_attention import grouped_query_attention
+from surgeon.patterns.activations.bias_gelu import bias_gelu
+from surgeon.patterns.activations.gelu import gelu
+from surgeon.patterns.attention.grouped_query_attention import grouped_query_attention
 
 import surgeon
 from surgeon import CheckOptions, lowering

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import Constant, Graph, Tensor
 from surgeon.rules.matching.captured_tensor import Captured

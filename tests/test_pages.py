@@ -75,7 +75,7 @@ def results(tmp_path_factory):
         "split": split,
         "convert": surgeon.convert(DISTILBERT, output=out / "half.onnx")[1],
         "fleet": surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), DISTILBERT, to=out / "fleet"),
-        "rule": surgeon.patterns.gelu.gelu,
+        "rule": surgeon.patterns.activations.gelu.gelu,
         "inspect": surgeon.inspect(DISTILBERT),
         "capture": surgeon.capture(DISTILBERT, ["linear_4"], ["gelu"], "activation"),
         "trial": surgeon.try_rule("skip_layer_norm", DISTILBERT),

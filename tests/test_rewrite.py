@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 import pytest
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import CheckFailed, CheckOptions, Graph, GraphError, Tensor, UsageError, find, require, rewrite, rule
 from surgeon.shapes.algebra.size_expressions import symbol

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from onnx import TensorProto
-from surgeon.patterns.gelu import exact, gelu
+from surgeon.patterns.activations.gelu import exact, gelu
 
 from surgeon import Graph, Tensor, require, rule
 from surgeon.authoring.rule_proof import prover

@@ -2,8 +2,8 @@
 
 import numpy as np
 import onnx
-from surgeon.patterns.bias_gelu import bias_gelu
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.bias_gelu import bias_gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import Constant, Graph, Tensor
 from tests.models import graph, index_of, make, matches, ops, reasons, run

@@ -5,8 +5,8 @@ import io
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.constant_folding import constant_folding
-from surgeon.patterns.duplicates import duplicate_nodes
+from surgeon.patterns.cleanup.constant_folding import constant_folding
+from surgeon.patterns.cleanup.duplicates import duplicate_nodes
 
 import surgeon
 from surgeon import Graph, Tensor, rule, searches
@@ -116,7 +116,7 @@ def test_a_new_node_that_reads_what_is_handed_on_later():
     """Two rules, the second of which takes out what the first one's node reads: each change is proved."""
     model = graph("r = Reshape(x, s) a = Exp(r) b = Relu(a) y = Neg(b)", constants="int64[2] s = {0, 0}")
     positive = make(lambda g, x: g.relu(g.exp(x)), lambda g, x: g.exp(x), name="positive")
-    from surgeon.patterns.no_op_shapes import no_op_reshape
+    from surgeon.patterns.cleanup.no_op_shapes import no_op_reshape
 
     made, report = run(model, [positive, no_op_reshape], check="both")
     assert report.outcome == "proved"
@@ -125,7 +125,7 @@ def test_a_new_node_that_reads_what_is_handed_on_later():
 
 def test_a_copy_of_what_another_site_hands_on():
     """The first copy's proof still says that it is a copy, though what it copied went as well."""
-    from surgeon.patterns.no_ops import identity, no_op_arithmetic
+    from surgeon.patterns.cleanup.no_ops import identity, no_op_arithmetic
 
     model = graph("a = Mul(x, k) b = Identity(a) y = Relu(b)", constants="float k = {1}")
     made, report = run(model, [identity, no_op_arithmetic], check="sites")

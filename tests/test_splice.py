@@ -4,7 +4,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
 from onnx import TensorProto, helper
-from surgeon.patterns.gelu import gelu
+from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import Graph, Tensor, rule
 from surgeon.ir.verify_rewrite import check_structure

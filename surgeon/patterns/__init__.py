@@ -1,4 +1,4 @@
-"""The rules that come with surgeon: one operation a file, in the repository's folder `patterns`.
+"""The rules that come with surgeon: one operation per file, by family, in the repository's folder `patterns`.
 
 A wheel carries them beside this file.  A checkout has them where they are, in a folder that is no package of its own:
 whoever has a package or a folder `patterns`, on Python's path or where he works, is not in its way, nor it in his.

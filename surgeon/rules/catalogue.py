@@ -119,7 +119,7 @@ def packs() -> dict[str, list[str]]:
             found.setdefault(point.name, []).append(point.module)
             continue
         folders = importlib.import_module(point.module).__path__  # a package may say itself where its files are
-        modules = sorted(name for folder in folders for name in _modules_in(folder, _changed(folder)))
+        modules = sorted(name for folder in folders for name in _modules_in(folder))
         found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules)
     return found
 
@@ -128,10 +128,19 @@ def _changed(folder: str) -> int:
     return os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # a place within an archive stays as it is
 
 
+def _modules_in(folder: str) -> Iterator[str]:
+    """The modules of rules in a folder and in the packages below it, by their names there, as "norms.layer_norm"."""
+    for name, is_package in _listed(folder, _changed(folder)):
+        if is_package:
+            yield from (f"{name}.{inner}" for inner in _modules_in(os.path.join(folder, name)))
+        else:
+            yield name
+
+
 @cache
-def _modules_in(folder: str, changed: int) -> tuple[str, ...]:
-    """The modules of rules in a folder as it was changed last (ns)."""
-    return tuple(item.name for item in pkgutil.iter_modules([folder]) if item.name[0] != "_")
+def _listed(folder: str, changed: int) -> tuple[tuple[str, bool], ...]:
+    """The modules and packages of a folder as it was changed last (ns), without those that begin with a `_`."""
+    return tuple((item.name, item.ispkg) for item in pkgutil.iter_modules([folder]) if item.name[0] != "_")
 
 
 def groups() -> dict[str, list[str]]:
@@ -322,7 +331,7 @@ def _told(path: Path, error: BaseException) -> str:
         where = f" ({Path(error.filename or path).name}, line {error.lineno})" if error.lineno else ""
         return f"{kind}: {error.msg}{where}."
     if isinstance(error, ImportError) and "relative import" in text:  # a copy of a file of some pack
-        how = "write the name of its pack before the dot, as in from surgeon.patterns._numbers import no_double"
+        how = "write the name of its pack before the dot, as in from surgeon.patterns._common.floats import no_double"
         return f"{kind}: {text}: {how}."
     line = _line(path, error).partition(":")[2]
     where = f" ({path.name}, line {line})" if line else ""

@@ -24,7 +24,7 @@ def lowering(of: Rule, module: str) -> Rule:
 
     Examples:
         >>> from surgeon import lowering
-        >>> from surgeon.patterns.bias_gelu import bias_gelu
+        >>> from surgeon.patterns.activations.bias_gelu import bias_gelu
         >>> lowering(bias_gelu, __name__).name
         'lower_bias_gelu'
     """

@@ -92,7 +92,7 @@ class Rule(Displayed):
         placeholder: the op that it rewrites, where a run in which it fires nowhere is refused; "" where none is.
 
     Examples:
-        >>> from surgeon.patterns.gelu import gelu
+        >>> from surgeon.patterns.activations.gelu import gelu
         >>> gelu.name, gelu.is_exact, [form.kind for form in gelu.forms]
         ('gelu', True, ['ort', 'onnx'])
     """

@@ -5,7 +5,7 @@ import onnxscript
 import pytest
 import torch
 from onnxscript import opset14, opset18
-from surgeon.patterns.selu import selu
+from surgeon.patterns.activations.selu import selu
 from torch.onnx import register_custom_op_symbolic, unregister_custom_op_symbolic
 
 import surgeon

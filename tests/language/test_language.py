@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from surgeon.patterns.einsum import einsum
+from surgeon.patterns.linear_algebra.einsum import einsum
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

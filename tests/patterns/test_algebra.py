@@ -1,12 +1,12 @@
 """What models write multiplied out, with tanh for the sigmoid, or with moments about zero: laws for all rules."""
 
 import pytest
-from surgeon.patterns.gelu import gelu, gelu_tanh, quick_gelu
-from surgeon.patterns.instance_norm import instance_norm
-from surgeon.patterns.layer_norm import layer_norm
-from surgeon.patterns.layer_norm_channels_first import layer_norm_channels_first
-from surgeon.patterns.rms_norm import rms_norm
-from surgeon.patterns.silu import silu, swish
+from surgeon.patterns.activations.gelu import gelu, gelu_tanh, quick_gelu
+from surgeon.patterns.activations.silu import silu, swish
+from surgeon.patterns.norms.instance_norm import instance_norm
+from surgeon.patterns.norms.layer_norm import layer_norm
+from surgeon.patterns.norms.layer_norm_channels_first import layer_norm_channels_first
+from surgeon.patterns.norms.rms_norm import rms_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -7,7 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from surgeon.patterns.aten_elementwise import SAME, aten_elementwise
+from surgeon.patterns.placeholders.aten_elementwise import SAME, aten_elementwise
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -2,9 +2,9 @@
 
 import onnx
 import pytest
-from surgeon.patterns.attention import attention, masked_attention
-from surgeon.patterns.chained_casts import one_cast
-from surgeon.patterns.constant_folding import constant_folding
+from surgeon.patterns.attention.attention import attention, masked_attention
+from surgeon.patterns.cleanup.chained_casts import one_cast
+from surgeon.patterns.cleanup.constant_folding import constant_folding
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -4,12 +4,12 @@ import re
 
 import onnx
 import pytest
-from surgeon.patterns.attention import attention
-from surgeon.patterns.attention_cache import attention_cache
-from surgeon.patterns.attention_layout import attention_of_heads
-from surgeon.patterns.cache_length import cache_length
-from surgeon.patterns.grouped_cache import capped_attention_cache, grouped_attention_cache
-from surgeon.patterns.grouped_query_attention import grouped_attention, grouped_query_attention, grouped_rows
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.attention.attention_cache import attention_cache
+from surgeon.patterns.attention.attention_layout import attention_of_heads
+from surgeon.patterns.attention.cache_length import cache_length
+from surgeon.patterns.attention.grouped_cache import capped_attention_cache, grouped_attention_cache
+from surgeon.patterns.attention.grouped_query_attention import grouped_attention, grouped_query_attention, grouped_rows
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

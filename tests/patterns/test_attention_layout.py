@@ -1,8 +1,8 @@
 """Layouts of attention ops: what is no longer moved, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention_layout import attention_of_heads
-from surgeon.patterns.rotary_of_rows import rotary_of_rows
+from surgeon.patterns.attention.attention_layout import attention_of_heads
+from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.attention import attention
+from surgeon.patterns.attention.attention import attention
 
 import surgeon
 from surgeon import CheckOptions

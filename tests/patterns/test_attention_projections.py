@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.attention_projections import attention_of_one_projection, attention_of_three_projections
+from surgeon.patterns.attention.attention_projections import attention_of_one_projection, attention_of_three_projections
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

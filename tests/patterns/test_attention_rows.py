@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.attention_layout import attention_of_rows
+from surgeon.patterns.attention.attention_layout import attention_of_rows
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

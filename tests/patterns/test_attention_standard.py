@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.attention import attention, masked_attention
+from surgeon.patterns.attention.attention import attention, masked_attention
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """Batch normalisation at inference: what is fused, what is spared and why."""
 
 import pytest
-from surgeon.patterns.batch_norm import batch_norm
+from surgeon.patterns.norms.batch_norm import batch_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

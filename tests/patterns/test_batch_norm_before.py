@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.batch_norm_before import batch_norm_before_conv, batch_norm_before_gemm
+from surgeon.patterns.weight_folding.batch_norm_before import batch_norm_before_conv, batch_norm_before_gemm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,8 +1,8 @@
 """bias_fast_gelu: what fires, and what is spared and why."""
 
 import pytest
-from surgeon.patterns.bias_fast_gelu import bias_fast_gelu
-from surgeon.patterns.gelu import gelu_tanh
+from surgeon.patterns.activations.bias_fast_gelu import bias_fast_gelu
+from surgeon.patterns.activations.gelu import gelu_tanh
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

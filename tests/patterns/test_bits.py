@@ -1,7 +1,7 @@
 """Bits of integers in arithmetic: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.bits import bit_shift, bitwise, bitwise_not
+from surgeon.patterns.lowering.bits import bit_shift, bitwise, bitwise_not
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from surgeon.patterns.blocked_weights import dequantize_blocks, gather_block_quantized
+from surgeon.patterns.quantization.blocked_weights import dequantize_blocks, gather_block_quantized
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.tensorrt import check_parses

@@ -1,8 +1,8 @@
 """Ops on integers that TensorRT does not compute with: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.byte_ops import byte_arithmetic, byte_comparison, joined_bytes, moved_bytes
-from surgeon.patterns.whole_casts import whole_casts
+from surgeon.patterns.lowering.byte_ops import byte_arithmetic, byte_comparison, joined_bytes, moved_bytes
+from surgeon.patterns.quantization.whole_casts import whole_casts
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

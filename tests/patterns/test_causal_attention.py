@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.causal_attention import causal_attention, idle_mask
+from surgeon.patterns.attention.causal_attention import causal_attention, idle_mask
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """The CELU rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.celu import celu
+from surgeon.patterns.activations.celu import celu
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

@@ -1,8 +1,8 @@
 """Conditions one behind the other: what becomes one, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import masked_attention
-from surgeon.patterns.chained_conditions import chained_conditions
+from surgeon.patterns.attention.attention import masked_attention
+from surgeon.patterns.attention_canonicalization.chained_conditions import chained_conditions
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,10 +1,10 @@
 """Chains in one node: what is merged, what is spared, and what stays where others read the first node too."""
 
 import pytest
-from surgeon.patterns.chained_casts import one_cast
-from surgeon.patterns.chained_limits import one_clip, one_relu
-from surgeon.patterns.chained_reshapes import one_flatten, one_reshape, undone_reshape
-from surgeon.patterns.chains import one_slice, one_transpose, one_unsqueeze
+from surgeon.patterns.cleanup.chained_casts import one_cast
+from surgeon.patterns.cleanup.chained_limits import one_clip, one_relu
+from surgeon.patterns.layout.chained_reshapes import one_flatten, one_reshape, undone_reshape
+from surgeon.patterns.layout.chains import one_slice, one_transpose, one_unsqueeze
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,9 +1,9 @@
 """channels_first_values and turned_softmax: attentions of which the weights are turned, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention
-from surgeon.patterns.channels_first_values import channels_first_values
-from surgeon.patterns.turned_softmax import turned_softmax
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.attention_canonicalization.channels_first_values import channels_first_values
+from surgeon.patterns.attention_canonicalization.turned_softmax import turned_softmax
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,7 +1,7 @@
 """The Clip rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.clip import clip
+from surgeon.patterns.activations.clip import clip
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

@@ -1,7 +1,7 @@
 """Columns put together to images: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.col2im import col2im
+from surgeon.patterns.convolution.col2im import col2im
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

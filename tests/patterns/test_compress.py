@@ -1,7 +1,7 @@
 """Elements picked by a fixed condition: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.compress import compress
+from surgeon.patterns.lowering.compress import compress
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.constant_folding import constant_folding
+from surgeon.patterns.cleanup.constant_folding import constant_folding
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

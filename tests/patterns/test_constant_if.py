@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from surgeon.patterns.constant_folding import constant_folding
-from surgeon.patterns.constant_if import constant_if
+from surgeon.patterns.cleanup.constant_folding import constant_folding
+from surgeon.patterns.cleanup.constant_if import constant_if
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

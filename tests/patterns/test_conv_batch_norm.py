@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from surgeon.patterns.conv_batch_norm import conv_batch_norm, gemm_batch_norm
+from surgeon.patterns.weight_folding.conv_batch_norm import conv_batch_norm, gemm_batch_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.conv_scale import conv_scale
+from surgeon.patterns.weight_folding.conv_scale import conv_scale
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,10 +1,10 @@
 """copied_rows: heads that are copied behind the rows, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention
-from surgeon.patterns.chains import one_transpose
-from surgeon.patterns.copied_rows import copied_rows
-from surgeon.patterns.grouped_query_attention import grouped_query_attention
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.attention.grouped_query_attention import grouped_query_attention
+from surgeon.patterns.attention_canonicalization.copied_rows import copied_rows
+from surgeon.patterns.layout.chains import one_transpose
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.counted_loops import counted_loops
+from surgeon.patterns.lowering.counted_loops import counted_loops
 
 import surgeon
 from surgeon.testing import Case, check_spares

@@ -1,7 +1,7 @@
 """Running products: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.cum_prod import cum_prod
+from surgeon.patterns.lowering.cum_prod import cum_prod
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

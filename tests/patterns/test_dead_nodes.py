@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.dead_nodes import dead_nodes
+from surgeon.patterns.cleanup.dead_nodes import dead_nodes
 
 import surgeon
 from surgeon.edits import Hold

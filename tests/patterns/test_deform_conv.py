@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.deform_conv import deform_conv
+from surgeon.patterns.convolution.deform_conv import deform_conv
 
 import surgeon
 from surgeon.runtime.kernels.vision.deformable import deformable_convolution

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from surgeon.patterns.deformable_attention import deformable_attention
+from surgeon.patterns.vision.deformable_attention import deformable_attention
 from torch.nn import functional
 
 import surgeon

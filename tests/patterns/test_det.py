@@ -1,7 +1,7 @@
 """Determinants by elimination: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.det import det
+from surgeon.patterns.linear_algebra.det import det
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,7 +1,7 @@
 """Pooling by slices: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.dilated_pools import average_pool, lp_pool, max_pool
+from surgeon.patterns.convolution.dilated_pools import average_pool, lp_pool, max_pool
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -5,7 +5,7 @@ import onnx
 import pytest
 import torch
 from onnx import numpy_helper
-from surgeon.patterns.disentangled_attention import buckets, disentangled_attention
+from surgeon.patterns.attention.disentangled_attention import buckets, disentangled_attention
 
 import surgeon
 from surgeon.runtime.kernels.tensorrt_plugins import bucket, tensorrt_disentangled_attention

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from surgeon.patterns.duplicate_initializers import duplicate_initializers
-from surgeon.patterns.duplicates import duplicate_nodes
+from surgeon.patterns.cleanup.duplicate_initializers import duplicate_initializers
+from surgeon.patterns.cleanup.duplicates import duplicate_nodes
 
 import surgeon
 from surgeon import Graph, Tensor, rule, searches
@@ -455,7 +455,7 @@ class TestBesideOtherRules:
 
 MEMORY = """
 import resource, sys, surgeon
-from surgeon.patterns.duplicate_initializers import duplicate_initializers
+from surgeon.patterns.cleanup.duplicate_initializers import duplicate_initializers
 surgeon.rewrite(sys.argv[1], duplicate_initializers, output=sys.argv[1] + ".none", check="none", dry_run=True)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 _, report = surgeon.rewrite(sys.argv[2], duplicate_initializers, output=sys.argv[3], check=sys.argv[4])

@@ -1,7 +1,7 @@
 """Sizes that are told twice: which are read from where they were told first, and which are others."""
 
 import pytest
-from surgeon.patterns.duplicates import duplicate_sizes
+from surgeon.patterns.cleanup.duplicates import duplicate_sizes
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

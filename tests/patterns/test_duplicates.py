@@ -1,7 +1,7 @@
 """Nodes that compute what others have computed: which go, and which only look alike."""
 
 import pytest
-from surgeon.patterns.duplicates import duplicate_nodes
+from surgeon.patterns.cleanup.duplicates import duplicate_nodes
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from surgeon.patterns.dynamic_quantize_lstm import dynamic_quantize_lstm
+from surgeon.patterns.quantization.dynamic_quantize_lstm import dynamic_quantize_lstm
 
 import surgeon
 from surgeon.rules.catalogue import flat, resolve

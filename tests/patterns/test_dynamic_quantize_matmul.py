@@ -1,7 +1,7 @@
 """dynamic_quantize_matmul: what quantize_dynamic and others write as one node, and what is spared."""
 
 import pytest
-from surgeon.patterns.dynamic_quantize_matmul import dynamic_quantize_matmul
+from surgeon.patterns.quantization.dynamic_quantize_matmul import dynamic_quantize_matmul
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

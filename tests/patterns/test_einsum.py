@@ -2,8 +2,8 @@
 
 import pytest
 from onnx import TensorProto, helper
-from surgeon.patterns.attention import attention
-from surgeon.patterns.einsum import einsum, einsum_of_one
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.linear_algebra.einsum import einsum, einsum_of_one
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

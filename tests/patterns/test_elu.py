@@ -1,7 +1,7 @@
 """The ELU rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.elu import elu
+from surgeon.patterns.activations.elu import elu
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

@@ -3,10 +3,10 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.embed_layer_norm import embed_layer_norm
-from surgeon.patterns.layer_norm import layer_norm
-from surgeon.patterns.residual_sum import residual_sum
-from surgeon.patterns.skip_layer_norm import skip_layer_norm
+from surgeon.patterns.norms.embed_layer_norm import embed_layer_norm
+from surgeon.patterns.norms.layer_norm import layer_norm
+from surgeon.patterns.norms.residual_sum import residual_sum
+from surgeon.patterns.norms.skip_layer_norm import skip_layer_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """Ops written by the bodies that ONNX defines them by, where the target lacks them."""
 
 import pytest
-from surgeon.patterns.expand import expand
+from surgeon.patterns.lowering.expand import expand
 
 import surgeon
 from surgeon import rule

@@ -1,7 +1,7 @@
 """Unit matrices of free sizes: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.eye_like import eye_like
+from surgeon.patterns.lowering.eye_like import eye_like
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.tensorrt import check_parses, graph

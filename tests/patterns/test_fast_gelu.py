@@ -1,7 +1,7 @@
 """fast_gelu: what it fires at, what it spares, and that nobody gets it unasked."""
 
 import pytest
-from surgeon.patterns.fast_gelu import fast_gelu
+from surgeon.patterns.activations.fast_gelu import fast_gelu
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

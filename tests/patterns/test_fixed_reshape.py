@@ -1,7 +1,7 @@
 """fixed_reshape: shapes of another tensor as numbers, what is spared and why."""
 
 import pytest
-from surgeon.patterns.fixed_reshape import fixed_reshape
+from surgeon.patterns.layout.fixed_reshape import fixed_reshape
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

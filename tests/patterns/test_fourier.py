@@ -1,7 +1,7 @@
 """Fourier transforms as products with tables: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.fourier import dft, stft
+from surgeon.patterns.lowering.fourier import dft, stft
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,7 +1,7 @@
 """fused_matmul: transposes and numbers that ONNX Runtime's product of matrices takes in, and those it does not."""
 
 import pytest
-from surgeon.patterns.fused_matmul import fused_matmul
+from surgeon.patterns.linear_algebra.fused_matmul import fused_matmul
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

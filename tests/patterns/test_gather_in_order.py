@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from surgeon.patterns.gather_in_order import gather_in_order
+from surgeon.patterns.cleanup.gather_in_order import gather_in_order
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,8 +1,8 @@
 """The GELU rules: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.bias_gelu import bias_gelu
-from surgeon.patterns.gelu import gelu, gelu_tanh, quick_gelu
+from surgeon.patterns.activations.bias_gelu import bias_gelu
+from surgeon.patterns.activations.gelu import gelu, gelu_tanh, quick_gelu
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,7 +1,7 @@
 """gemm: which products and sums become one node, which do not, and the way back."""
 
 import pytest
-from surgeon.patterns.gemm import gemm
+from surgeon.patterns.linear_algebra.gemm import gemm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

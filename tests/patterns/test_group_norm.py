@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.group_norm import group_norm
+from surgeon.patterns.norms.group_norm import group_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

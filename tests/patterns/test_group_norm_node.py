@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.group_norm_node import group_norm_node
+from surgeon.patterns.norms.group_norm_node import group_norm_node
 
 from surgeon.testing import Case, check_fires, check_spares
 

@@ -1,8 +1,8 @@
 """Group normalisation with a SiLU behind it: what is fused, what is spared and why."""
 
 import pytest
-from surgeon.patterns.group_norm import group_norm
-from surgeon.patterns.group_norm_silu import group_norm_silu
+from surgeon.patterns.norms.group_norm import group_norm
+from surgeon.patterns.norms.group_norm_silu import group_norm_silu
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares

@@ -2,8 +2,8 @@
 
 import onnx
 import pytest
-from surgeon.patterns.attention import attention
-from surgeon.patterns.grouped_query_attention import (
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.attention.grouped_query_attention import (
     grouped_attention,
     grouped_causal_attention,
     grouped_query_attention,

@@ -3,9 +3,9 @@
 import warnings
 
 import pytest
-from surgeon.patterns.half_norm import half_norm, rounded_norm
-from surgeon.patterns.layer_norm import layer_norm
-from surgeon.patterns.skip_layer_norm import skip_layer_norm
+from surgeon.patterns.norms.half_norm import half_norm, rounded_norm
+from surgeon.patterns.norms.layer_norm import layer_norm
+from surgeon.patterns.norms.skip_layer_norm import skip_layer_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """The HardSigmoid rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.hard_sigmoid import hard_sigmoid
+from surgeon.patterns.activations.hard_sigmoid import hard_sigmoid
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

@@ -1,7 +1,7 @@
 """The HardSwish rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.hard_swish import hard_swish
+from surgeon.patterns.activations.hard_swish import hard_swish
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

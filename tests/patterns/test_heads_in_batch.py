@@ -1,7 +1,7 @@
 """heads_in_batch: heads that are part of the batch of an attention, what is spared and why."""
 
 import pytest
-from surgeon.patterns.heads_in_batch import heads_in_batch
+from surgeon.patterns.layout.heads_in_batch import heads_in_batch
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

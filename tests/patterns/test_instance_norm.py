@@ -1,7 +1,7 @@
 """Instance normalisation: what is fused, what is spared and why."""
 
 import pytest
-from surgeon.patterns.instance_norm import instance_norm
+from surgeon.patterns.norms.instance_norm import instance_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.integer_convolutions import conv_integer, float_conv_integer, qlinear_conv
+from surgeon.patterns.quantization.integer_convolutions import conv_integer, float_conv_integer, qlinear_conv
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

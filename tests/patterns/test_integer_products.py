@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.integer_products import float_matmul_integer, matmul_integer, qlinear_matmul
+from surgeon.patterns.quantization.integer_products import float_matmul_integer, matmul_integer, qlinear_matmul
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,8 +1,8 @@
 """joined_condition: scores that are split for a condition and joined again, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import masked_attention
-from surgeon.patterns.joined_condition import joined_condition
+from surgeon.patterns.attention.attention import masked_attention
+from surgeon.patterns.attention_canonicalization.joined_condition import joined_condition
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

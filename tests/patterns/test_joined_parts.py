@@ -1,7 +1,7 @@
 """Joined tensors: what is taken from them, or left out of them, what is spared and why."""
 
 import pytest
-from surgeon.patterns.joined_parts import empty_parts, joined_parts
+from surgeon.patterns.cleanup.joined_parts import empty_parts, joined_parts
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

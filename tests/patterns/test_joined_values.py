@@ -1,8 +1,8 @@
 """joined_values: weights that two values meet, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention
-from surgeon.patterns.joined_values import joined_values
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.attention_canonicalization.joined_values import joined_values
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

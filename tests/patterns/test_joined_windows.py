@@ -1,8 +1,8 @@
 """joined_windows: attention of windows with masks, as one batch; what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention, masked_attention
-from surgeon.patterns.joined_windows import joined_windows
+from surgeon.patterns.attention.attention import attention, masked_attention
+from surgeon.patterns.attention_canonicalization.joined_windows import joined_windows
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

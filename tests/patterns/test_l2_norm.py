@@ -1,7 +1,7 @@
 """The rule for normalisation to length one: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.l2_norm import l2_norm
+from surgeon.patterns.norms.l2_norm import l2_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

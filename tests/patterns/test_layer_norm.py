@@ -1,8 +1,8 @@
 """The layer normalisation rules: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.layer_norm import layer_norm
-from surgeon.patterns.layer_norm_channels_first import layer_norm_channels_first
+from surgeon.patterns.norms.layer_norm import layer_norm
+from surgeon.patterns.norms.layer_norm_channels_first import layer_norm_channels_first
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """The LeakyRelu rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.leaky_relu import leaky_relu
+from surgeon.patterns.activations.leaky_relu import leaky_relu
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

@@ -1,7 +1,7 @@
 """length_norm: root mean square normalisation by the length of a row, what is spared and why."""
 
 import pytest
-from surgeon.patterns.length_norm import length_norm, rooted_length_norm
+from surgeon.patterns.norms.length_norm import length_norm, rooted_length_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

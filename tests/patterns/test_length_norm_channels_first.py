@@ -1,7 +1,7 @@
 """length_norm_channels_first: root mean squares by lengths over the channels, what is spared and why."""
 
 import pytest
-from surgeon.patterns.length_norm_channels_first import length_norm_channels_first
+from surgeon.patterns.norms.length_norm_channels_first import length_norm_channels_first
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

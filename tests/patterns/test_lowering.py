@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.lowering import (
+from surgeon.patterns.lowering.lowering import (
     lower_attention,
     lower_bias_fast_gelu,
     lower_bias_gelu,

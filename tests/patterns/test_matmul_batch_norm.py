@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.matmul_batch_norm import matmul_batch_norm
+from surgeon.patterns.weight_folding.matmul_batch_norm import matmul_batch_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

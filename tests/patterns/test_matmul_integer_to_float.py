@@ -1,8 +1,8 @@
 """matmul_integer_to_float: products of integers with their scales as one node, and what is spared."""
 
 import pytest
-from surgeon.patterns.constant_folding import constant_folding
-from surgeon.patterns.matmul_integer_to_float import matmul_integer_to_float
+from surgeon.patterns.cleanup.constant_folding import constant_folding
+from surgeon.patterns.quantization.matmul_integer_to_float import matmul_integer_to_float
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.patterns.quantised import quantised

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from surgeon.patterns.matmul_nbits import matmul_nbits
+from surgeon.patterns.quantization.matmul_nbits import matmul_nbits
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.matmul_scale import matmul_scale
+from surgeon.patterns.weight_folding.matmul_scale import matmul_scale
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

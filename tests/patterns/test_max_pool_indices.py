@@ -1,8 +1,8 @@
 """Where a pooling picked: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.max_pool_indices import max_pool_indices
-from surgeon.patterns.max_unpool import max_unpool
+from surgeon.patterns.convolution.max_pool_indices import max_pool_indices
+from surgeon.patterns.convolution.max_unpool import max_unpool
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,7 +1,7 @@
 """The largest numbers of parts of regions: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.max_roi_pool import max_roi_pool
+from surgeon.patterns.vision.max_roi_pool import max_roi_pool
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,7 +1,7 @@
 """What a pooling picked, put back: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.max_unpool import max_unpool
+from surgeon.patterns.convolution.max_unpool import max_unpool
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,7 +1,7 @@
 """The Mish rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.mish import mish
+from surgeon.patterns.activations.mish import mish
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, graph

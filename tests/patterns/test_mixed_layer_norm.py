@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
-from surgeon.patterns.mixed_layer_norm import mixed_layer_norm, mixed_scale
+from surgeon.patterns.placeholders.mixed_layer_norm import mixed_layer_norm, mixed_scale
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares

@@ -1,9 +1,9 @@
 """Casts between what only moves a tensor: what meets then, what is spared and why."""
 
 import pytest
-from surgeon.patterns.chained_reshapes import one_reshape
-from surgeon.patterns.chains import one_transpose
-from surgeon.patterns.moved_casts import narrowed_before, widened_behind
+from surgeon.patterns.layout.chained_reshapes import one_reshape
+from surgeon.patterns.layout.chains import one_transpose
+from surgeon.patterns.layout.moved_casts import narrowed_before, widened_behind
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """Sizes of transposed and reshaped tensors: what is read before, what is spared and why."""
 
 import pytest
-from surgeon.patterns.moved_sizes import size_of_joined, size_of_reshaped, size_of_transposed
+from surgeon.patterns.layout.moved_sizes import size_of_joined, size_of_reshaped, size_of_transposed
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,8 +1,8 @@
 """multiplied_mask: scores multiplied by zeros and ones, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import masked_attention
-from surgeon.patterns.multiplied_mask import multiplied_mask
+from surgeon.patterns.attention.attention import masked_attention
+from surgeon.patterns.attention_canonicalization.multiplied_mask import multiplied_mask
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.named_arguments import named_arguments
+from surgeon.patterns.placeholders.named_arguments import named_arguments
 
 import surgeon
 from surgeon.ops import torch_schema

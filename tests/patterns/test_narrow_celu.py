@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
-from surgeon.patterns.narrow_celu import narrow_celu
+from surgeon.patterns.placeholders.narrow_celu import narrow_celu
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.constant_folding import constant_folding
-from surgeon.patterns.duplicates import duplicate_nodes
-from surgeon.patterns.no_op_conditions import no_op_and, no_op_or, no_op_where
+from surgeon.patterns.cleanup.constant_folding import constant_folding
+from surgeon.patterns.cleanup.duplicates import duplicate_nodes
+from surgeon.patterns.cleanup.no_op_conditions import no_op_and, no_op_or, no_op_where
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.no_op_scatter import no_op_scatter
+from surgeon.patterns.cleanup.no_op_scatter import no_op_scatter
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

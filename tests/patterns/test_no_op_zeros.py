@@ -1,7 +1,7 @@
 """Sums with zeros made for them, and products of what is one number everywhere: what is spared and why."""
 
 import pytest
-from surgeon.patterns.no_op_zeros import no_op_zeros, scaled_full
+from surgeon.patterns.cleanup.no_op_zeros import no_op_zeros, scaled_full
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

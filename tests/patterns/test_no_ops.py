@@ -2,9 +2,9 @@
 
 import onnx
 import pytest
-from surgeon.patterns.no_op_parts import no_op_pad, no_op_slice
-from surgeon.patterns.no_op_shapes import no_op_expand, no_op_reshape, no_op_spread, no_op_transpose
-from surgeon.patterns.no_ops import identity, no_op_arithmetic, no_op_cast, no_op_concat, no_op_dropout
+from surgeon.patterns.cleanup.no_op_parts import no_op_pad, no_op_slice
+from surgeon.patterns.cleanup.no_op_shapes import no_op_expand, no_op_reshape, no_op_spread, no_op_transpose
+from surgeon.patterns.cleanup.no_ops import identity, no_op_arithmetic, no_op_cast, no_op_concat, no_op_dropout
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

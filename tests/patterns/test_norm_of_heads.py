@@ -1,8 +1,8 @@
 """norm_of_heads and joined_streams: norms and joins between two transposes, what is spared and why."""
 
 import pytest
-from surgeon.patterns.norm_of_heads import joined_streams, norm_of_heads
-from surgeon.patterns.rotary_of_rows import rotary_of_rows
+from surgeon.patterns.layout.norm_of_heads import joined_streams, norm_of_heads
+from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
-from surgeon.patterns.group_norm_plugin import group_norm_plugin
-from surgeon.patterns.instance_norm_plugin import active_instance_norm_plugin, instance_norm_plugin
-from surgeon.patterns.scatter_plugin import scatter_plugin
+from surgeon.patterns.lowering.scatter_plugin import scatter_plugin
+from surgeon.patterns.norms.group_norm_plugin import group_norm_plugin
+from surgeon.patterns.norms.instance_norm_plugin import active_instance_norm_plugin, instance_norm_plugin
 
 import surgeon
 from surgeon.ops.plugins.builtin_plugins import plugin_of

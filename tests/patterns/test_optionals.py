@@ -1,7 +1,7 @@
 """Optional values that are there: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.optionals import optional_get_element, optional_has_element
+from surgeon.patterns.lowering.optionals import optional_get_element, optional_has_element
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

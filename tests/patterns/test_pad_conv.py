@@ -1,7 +1,7 @@
 """pad_conv and pad_average_pool: whose zeros a convolution or an average can add itself."""
 
 import pytest
-from surgeon.patterns.pad_conv import pad_average_pool, pad_conv
+from surgeon.patterns.convolution.pad_conv import pad_average_pool, pad_conv
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,9 +1,9 @@
 """parted_matmul and parted_weights: products of one batch, of which what comes next knows two axes; what is spared."""
 
 import pytest
-from surgeon.patterns.attention import masked_attention
-from surgeon.patterns.parted_matmul import parted_matmul, parted_weights
-from surgeon.patterns.unmerged_matmul import unmerged_matmul
+from surgeon.patterns.attention.attention import masked_attention
+from surgeon.patterns.attention_canonicalization.parted_matmul import parted_matmul, parted_weights
+from surgeon.patterns.attention_canonicalization.unmerged_matmul import unmerged_matmul
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

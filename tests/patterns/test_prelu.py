@@ -1,7 +1,7 @@
 """The PRelu rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.prelu import prelu
+from surgeon.patterns.activations.prelu import prelu
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

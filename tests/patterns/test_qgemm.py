@@ -1,7 +1,7 @@
 """Gemm of quantised matrices in whole floats: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.qgemm import qgemm
+from surgeon.patterns.quantization.qgemm import qgemm
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

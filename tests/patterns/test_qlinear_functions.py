@@ -6,9 +6,14 @@ from pathlib import Path
 import onnx
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-from surgeon.patterns.qlinear_functions import qlinear_concat, qlinear_leaky_relu, qlinear_sigmoid, qlinear_where
-from surgeon.patterns.qlinear_pools import qlinear_average_pool, qlinear_global_average_pool
-from surgeon.patterns.qlinear_softmax import qlinear_softmax
+from surgeon.patterns.quantization.qlinear_functions import (
+    qlinear_concat,
+    qlinear_leaky_relu,
+    qlinear_sigmoid,
+    qlinear_where,
+)
+from surgeon.patterns.quantization.qlinear_pools import qlinear_average_pool, qlinear_global_average_pool
+from surgeon.patterns.quantization.qlinear_softmax import qlinear_softmax
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
-from surgeon.patterns.qlinear_sums import qlinear_add, qlinear_mul
+from surgeon.patterns.quantization.qlinear_sums import qlinear_add, qlinear_mul
 
 from surgeon import rewrite
 from surgeon.testing import Case, check_spares

@@ -1,10 +1,10 @@
 """Quantisation that TensorRT refuses, in arithmetic: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.dynamic_quantize_linear import dynamic_quantize_linear
-from surgeon.patterns.integer_products import float_matmul_integer, qlinear_matmul
-from surgeon.patterns.quantize_linear import dequantize_linear, quantize_linear, quantized_in_int8
-from surgeon.patterns.whole_casts import whole_casts
+from surgeon.patterns.quantization.dynamic_quantize_linear import dynamic_quantize_linear
+from surgeon.patterns.quantization.integer_products import float_matmul_integer, qlinear_matmul
+from surgeon.patterns.quantization.quantize_linear import dequantize_linear, quantize_linear, quantized_in_int8
+from surgeon.patterns.quantization.whole_casts import whole_casts
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

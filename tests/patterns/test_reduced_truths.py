@@ -1,7 +1,7 @@
 """Whether any or all of truths hold: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.reduced_truths import reduced_truths
+from surgeon.patterns.lowering.reduced_truths import reduced_truths
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -3,7 +3,7 @@
 import onnx
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-from surgeon.patterns.requantized import quantized_already, quantized_once, requantized
+from surgeon.patterns.quantization.requantized import quantized_already, quantized_once, requantized
 
 import surgeon
 from surgeon.runtime.tensorrt.library import installed

@@ -1,8 +1,8 @@
 """A swap of the last two axes between reshapes: what becomes one Transpose, what is spared and why."""
 
 import pytest
-from surgeon.patterns.chained_reshapes import one_reshape
-from surgeon.patterns.reshaped_transpose import reshaped_transpose
+from surgeon.patterns.layout.chained_reshapes import one_reshape
+from surgeon.patterns.layout.reshaped_transpose import reshaped_transpose
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,9 +1,9 @@
 """Residuals before a layer normalisation on a CPU: what is written as Sum, what is spared and why."""
 
 import pytest
-from surgeon.patterns.residual_sum import residual_rms_sum, residual_sum
-from surgeon.patterns.skip_layer_norm import skip_layer_norm
-from surgeon.patterns.skip_rms_norm import skip_rms_norm
+from surgeon.patterns.norms.residual_sum import residual_rms_sum, residual_sum
+from surgeon.patterns.norms.skip_layer_norm import skip_layer_norm
+from surgeon.patterns.norms.skip_rms_norm import skip_rms_norm
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,7 +1,7 @@
 """Resizing along some axes beside free ones: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.resized_axes import resized_axes
+from surgeon.patterns.vision.resized_axes import resized_axes
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.tensorrt import check_parses, graph

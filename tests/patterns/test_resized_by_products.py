@@ -1,7 +1,7 @@
 """Resizing with antialiasing by products: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.resized_by_products import resized_by_products
+from surgeon.patterns.vision.resized_by_products import resized_by_products
 
 import surgeon
 from surgeon.edits import PrependImage

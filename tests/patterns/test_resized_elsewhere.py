@@ -1,7 +1,7 @@
 """Resizing to sizes and at places that TensorRT does not know: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.resized_elsewhere import resized_elsewhere
+from surgeon.patterns.vision.resized_elsewhere import resized_elsewhere
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

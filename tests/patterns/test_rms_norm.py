@@ -1,7 +1,7 @@
 """The rule for root mean square normalisation: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.rms_norm import rms_norm
+from surgeon.patterns.norms.rms_norm import rms_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """rms_norm_channels_first: root mean squares over the channels of a picture, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rms_norm_channels_first import rms_norm_channels_first
+from surgeon.patterns.norms.rms_norm_channels_first import rms_norm_channels_first
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.roi_align import roi_align
+from surgeon.patterns.vision.roi_align import roi_align
 
 import surgeon
 from surgeon.runtime.kernels.vision.roi_align import regions

@@ -1,7 +1,7 @@
 """Rotary embeddings that are products of complex numbers: what becomes one RotaryEmbedding, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,8 +1,8 @@
 """Rotary embeddings: what becomes one RotaryEmbedding, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotary_of_rows import rotary_of_rows
+from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 
 import surgeon
 from surgeon.authoring.rule_proof.prover import compare_zero_size

@@ -1,7 +1,7 @@
 """Rotary embeddings of two halves, and those that are one node: what is rewritten, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

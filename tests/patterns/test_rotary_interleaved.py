@@ -2,8 +2,8 @@
 
 import onnx
 import pytest
-from surgeon.patterns.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotary_of_rows import rotary_of_rows
+from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,9 +1,9 @@
 """Rotary embeddings of a part of each head: what the op takes whole, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotary_of_rows import rotary_of_rows
-from surgeon.patterns.rotary_partial import rotary_partial
+from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
+from surgeon.patterns.rotary.rotary_partial import rotary_partial
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from surgeon.patterns.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

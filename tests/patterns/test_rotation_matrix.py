@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotation_matrix import quarter, rotation_matrix
+from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
+from surgeon.patterns.rotary.rotation_matrix import quarter, rotation_matrix
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

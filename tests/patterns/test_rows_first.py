@@ -1,8 +1,8 @@
 """Projections and heads whose rows come before the batch: what is moved, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rows_first import heads_of_rows, rows_of_heads, stacked_projection
-from surgeon.patterns.swapped_linear import swapped_linear, swapped_parts
+from surgeon.patterns.layout.rows_first import heads_of_rows, rows_of_heads, stacked_projection
+from surgeon.patterns.layout.swapped_linear import swapped_linear, swapped_parts
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.sampled_deform_conv import sampled_deform_conv
+from surgeon.patterns.convolution.sampled_deform_conv import sampled_deform_conv
 
 import surgeon
 from surgeon.runtime.tensorrt.library import installed

@@ -1,8 +1,8 @@
 """scalar_choice: numbers that are spread to be chosen, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import masked_attention
-from surgeon.patterns.scalar_choice import scalar_choice
+from surgeon.patterns.attention.attention import masked_attention
+from surgeon.patterns.attention_canonicalization.scalar_choice import scalar_choice
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

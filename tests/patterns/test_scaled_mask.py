@@ -1,8 +1,8 @@
 """scaled_mask: scores scaled behind their mask, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention, masked_attention
-from surgeon.patterns.scaled_mask import scaled_mask
+from surgeon.patterns.attention.attention import attention, masked_attention
+from surgeon.patterns.attention_canonicalization.scaled_mask import scaled_mask
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

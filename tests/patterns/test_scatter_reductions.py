@@ -1,7 +1,7 @@
 """What is scattered and added: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.scatter_reductions import scatter_elements, scatter_nd
+from surgeon.patterns.lowering.scatter_reductions import scatter_elements, scatter_nd
 
 from surgeon import rewrite
 from surgeon.testing import Case, check_spares

@@ -1,7 +1,7 @@
 """The SELU rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.selu import selu
+from surgeon.patterns.activations.selu import selu
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, graph

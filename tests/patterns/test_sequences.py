@@ -1,7 +1,7 @@
 """Sequences whose tensors are known: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.sequences import concat_from_sequence, sequence_at, sequence_construct, sequence_length
+from surgeon.patterns.lowering.sequences import concat_from_sequence, sequence_at, sequence_construct, sequence_length
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,7 +1,7 @@
 """Queries of several heads beside each other by keys that a product spreads: what is found, what is spared and why."""
 
 import pytest
-from surgeon.patterns.shared_keys import shared_keys
+from surgeon.patterns.attention_canonicalization.shared_keys import shared_keys
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """The Sigmoid rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.sigmoid import sigmoid
+from surgeon.patterns.activations.sigmoid import sigmoid
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, graph

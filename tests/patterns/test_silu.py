@@ -1,7 +1,7 @@
 """The SiLU and Swish rules: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.silu import silu, swish
+from surgeon.patterns.activations.silu import silu, swish
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

@@ -2,8 +2,8 @@
 
 import onnx
 import pytest
-from surgeon.patterns.layer_norm import layer_norm
-from surgeon.patterns.skip_layer_norm import skip_layer_norm
+from surgeon.patterns.norms.layer_norm import layer_norm
+from surgeon.patterns.norms.skip_layer_norm import skip_layer_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

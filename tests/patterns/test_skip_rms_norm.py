@@ -1,8 +1,8 @@
 """A residual and the root mean square normalisation behind it: what is fused, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rms_norm import rms_norm
-from surgeon.patterns.skip_rms_norm import skip_rms_norm
+from surgeon.patterns.norms.rms_norm import rms_norm
+from surgeon.patterns.norms.skip_rms_norm import skip_rms_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

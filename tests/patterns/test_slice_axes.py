@@ -1,7 +1,7 @@
 """Slices that do not name their axes: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.slice_axes import slice_axes
+from surgeon.patterns.lowering.slice_axes import slice_axes
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

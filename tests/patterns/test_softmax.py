@@ -1,8 +1,8 @@
 """The rules of Softmax and its logarithm: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.relaxed_softmax import relaxed_softmax
-from surgeon.patterns.softmax import log_softmax, shifted_softmax, softmax
+from surgeon.patterns.activations.softmax import log_softmax, shifted_softmax, softmax
+from surgeon.patterns.attention_canonicalization.relaxed_softmax import relaxed_softmax
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

@@ -1,7 +1,7 @@
 """The Softplus rule: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.softplus import softplus, softplus_beta
+from surgeon.patterns.activations.softplus import softplus, softplus_beta
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph

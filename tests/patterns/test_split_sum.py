@@ -1,7 +1,7 @@
 """Masks that are added to scores whose batch is split for them."""
 
 import pytest
-from surgeon.patterns.split_sum import split_sum
+from surgeon.patterns.attention_canonicalization.split_sum import split_sum
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,8 +1,8 @@
 """Tensors cut into sequences: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.sequences import sequence_at
-from surgeon.patterns.split_to_sequence import split_to_sequence
+from surgeon.patterns.lowering.sequences import sequence_at
+from surgeon.patterns.lowering.split_to_sequence import split_to_sequence
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
-from surgeon.patterns.spread_mask import spread_mask
+from surgeon.patterns.attention.spread_mask import spread_mask
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

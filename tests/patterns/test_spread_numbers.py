@@ -1,7 +1,7 @@
 """spread_number: numbers that a node spreads itself, and what is spared and why."""
 
 import pytest
-from surgeon.patterns.spread_numbers import spread_number
+from surgeon.patterns.cleanup.spread_numbers import spread_number
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,9 +1,9 @@
 """subtracted_mask: masks that are taken from scores, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention
-from surgeon.patterns.scaled_mask import scaled_mask
-from surgeon.patterns.subtracted_mask import subtracted_mask
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.attention_canonicalization.scaled_mask import scaled_mask
+from surgeon.patterns.attention_canonicalization.subtracted_mask import subtracted_mask
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

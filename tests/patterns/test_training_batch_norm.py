@@ -1,7 +1,7 @@
 """Normalisation by the statistics of the batch: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.training_batch_norm import training_batch_norm
+from surgeon.patterns.norms.training_batch_norm import training_batch_norm
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

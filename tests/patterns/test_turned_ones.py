@@ -1,7 +1,7 @@
 """Transposes that move only axes of one element: what becomes Squeeze or Unsqueeze, what is spared and why."""
 
 import pytest
-from surgeon.patterns.turned_ones import turned_ones
+from surgeon.patterns.layout.turned_ones import turned_ones
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

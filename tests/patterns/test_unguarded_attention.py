@@ -1,7 +1,7 @@
 """NaN looked for behind an attention: where there can be none, and where there can."""
 
 import pytest
-from surgeon.patterns.unguarded_attention import unguarded_attention
+from surgeon.patterns.attention.unguarded_attention import unguarded_attention
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

@@ -1,7 +1,7 @@
 """Rows whose axes are one for a product with a matrix alone: where they stay several, and where they may not."""
 
 import pytest
-from surgeon.patterns.unmerged_linear import unmerged_linear
+from surgeon.patterns.linear_algebra.unmerged_linear import unmerged_linear
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,9 +1,9 @@
 """unmerged_matmul: products in one batch that had several axes, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention import attention
-from surgeon.patterns.chained_reshapes import one_reshape
-from surgeon.patterns.unmerged_matmul import unmerged_matmul
+from surgeon.patterns.attention.attention import attention
+from surgeon.patterns.attention_canonicalization.unmerged_matmul import unmerged_matmul
+from surgeon.patterns.layout.chained_reshapes import one_reshape
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,7 +1,7 @@
 """The rules for softmax without the maximum: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.unshifted_softmax import unshifted_log_softmax, unshifted_softmax
+from surgeon.patterns.activations.unshifted_softmax import unshifted_log_softmax, unshifted_softmax
 
 import surgeon
 from surgeon.errors import RuleError
@@ -85,5 +85,6 @@ def test_they_run_only_where_they_are_named():
     """They change what overflow does: no group holds them, and their file alone does not ask for them."""
     names = {rule.name for group in ("activations", "onnx", "ort") for rule in resolve(group)[group]}
     assert not {name for name in names if name.startswith("unshifted")}
+    model = graph("p = Exp(x) s = ReduceSum(p, a) y = Div(p, s)")
     with pytest.raises(RuleError, match="name the one you want"):
-        surgeon.rewrite(graph("p = Exp(x) s = ReduceSum(p, a) y = Div(p, s)"), "surgeon.patterns.unshifted_softmax")
+        surgeon.rewrite(model, "surgeon.patterns.activations.unshifted_softmax")

@@ -1,7 +1,7 @@
 """A vector times several matrices: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.vector_matmul import vector_matmul
+from surgeon.patterns.linear_algebra.vector_matmul import vector_matmul
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph

@@ -1,7 +1,7 @@
 """Columns written into a tensor that they fill: what is joined instead, what is spared and why."""
 
 import pytest
-from surgeon.patterns.written_parts import written_parts
+from surgeon.patterns.cleanup.written_parts import written_parts
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -1,0 +1,1 @@
+"""GELU and other activation functions."""

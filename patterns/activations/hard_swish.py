@@ -1,0 +1,30 @@
+"""HardSwish, the SiLU of MobileNet v3 (Howard et al., arXiv:1905.02244)."""
+
+from surgeon import Graph, Tensor, rule
+from .._common.floats import no_double
+from .hard_sigmoid import linear
+
+
+def by_hard_sigmoid(g: Graph, x: Tensor) -> Tensor:
+    """x · HardSigmoid(x), its line x/6 + ½."""
+    return g.mul(x, g.hard_sigmoid(x, alpha=1 / 6, beta=0.5))
+
+
+def by_line(g: Graph, x: Tensor) -> Tensor:
+    """x · clip(x/6 + ½, 0, 1)."""
+    return g.mul(x, linear(g, x, 1 / 6, 0.5))
+
+
+def by_relu6(g: Graph, x: Tensor) -> Tensor:
+    """x · clip(x + 3, 0, 6) / 6, in any order of product and division."""
+    return g.div(g.mul(x, g.clamp(g.add(x, 3.0), 0.0, 6.0)), 6.0)
+
+
+@rule(patterns=[by_hard_sigmoid, by_line, by_relu6], conditions=[no_double], target="onnx", opset=14)
+def hard_swish(g: Graph, x: Tensor) -> Tensor:
+    """Fuse x · clip(x/6 + ½, 0, 1) into one HardSwish node.
+
+    What: x times its hard sigmoid, this one node already, or written with Clip, Min and Max, or ReLU6.
+    Numerics: rounding only.
+    """
+    return g.hard_swish(x)

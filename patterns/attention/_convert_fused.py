@@ -1,0 +1,61 @@
+"""What an attention that was one node says, written as another or in parts."""
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require
+from ._attention_inputs import Said, said
+from ._emit_onnx import seen
+from ._fused_attention import Whole
+from ._masks import LOWEST, shows_rows
+
+
+def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:
+    """The result as the node gave it."""
+    return g.joined_heads(made, found.heads * found.columns) if found.is_joined else made
+
+
+def with_present(g: Graph, m: Whole, made: Tensor, found: Said) -> list[Tensor]:
+    """The result as the node gave it, and the keys and values with the past, where it gave those too."""
+    whole = [as_given(g, made, found), found.k, found.v][: m.output_count]
+    return [g.in_dtype(x, m.q.dtype) for x in whole]
+
+
+def as_onnx(g: Graph, m: Whole) -> list[Tensor]:
+    """The same as Attention."""
+    require(m.past_key is None or not m.is_causal, "with a past, is_causal would count rows from its end")
+    found = said(g, m)
+    mask = found.bias
+    if mask is not None and not found.is_condition:
+        mask = seen(g, mask, found.dtype, has_nan=m.bias is not None and not shows_rows(m.bias, LOWEST))
+    numbers: dict[str, Any] = {"softcap": found.cap or None, "is_causal": int(found.is_causal) or None}
+    return with_present(g, m, g.attention(found.q, found.k, found.v, mask, scale=found.scale, **numbers), found)
+
+
+def in_parts(g: Graph, m: Whole) -> list[Tensor]:
+    """The same in primitives.  A row of ONNX's Attention that is all hidden is zero."""
+    found = said(g, m, is_wide=True)
+    copies = found.heads // found.groups
+    keys, values = (
+        x if copies == 1 else g.repeated_heads(x, found.groups, copies, columns)
+        for x, columns in ((found.k, found.size), (found.v, found.columns))
+    )
+    require(found.scale >= 0, "the scores are multiplied by a negative number, which has no root")
+    root = sqrt(found.scale)  # on both factors, as in ONNX's own text, so that a product in half precision stays small
+    scores = g.matmul(g.mul(found.q, root), g.transpose(g.mul(keys, root), perm=[0, 1, 3, 2]))
+    if found.cap:
+        scores = g.mul(g.tanh(g.div(scores, found.cap)), found.cap)
+    never = np.array(-np.inf, found.dtype)
+    if found.bias is not None:
+        scores = g.where(found.bias, scores, never) if found.is_condition else g.add(scores, found.bias)
+    if found.is_causal:
+        sides = [g.size_of(x, 2) for x in (found.q, found.k)]
+        before = None if m.past_key is None else g.squeeze(g.size_of(m.past_key, 2), [0])
+        below = g.trilu(g.spread(g.literal(np.ones(1, np.bool_)), sides), before, upper=0)
+        scores = g.where(below, scores, never)
+    weights = g.softmax(scores, axis=-1)
+    if m.standard is not None and (found.bias is not None or found.is_causal):
+        weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
+    return with_present(g, m, g.matmul(weights, values), found)

@@ -1,0 +1,113 @@
+"""GroupQueryAttention in primitives: a past, sequences of different lengths, rotary embeddings, windows, sinks.
+
+As ONNX Runtime's kernel for a CPU has it (contrib_ops/cpu/bert/gqa_attention_base.h and group_query_attention.cc): of
+each sequence the last key counts that `seqlens_k` tells, and the new keys are the last of these.  The first call, which
+brings all keys at once, has no past, whatever it is given for one.
+"""
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require
+from ..rotary._fused_rotary import turned_heads
+from ._fused_grouped_query import Grouped
+from ._grouped_query_keys import counted, places_of, put_behind
+
+SAID = {
+    *("num_heads", "kv_num_heads", "scale", "softcap", "causal", "local_window_size", "smooth_softmax"),
+    *("do_rotary", "rotary_interleaved"),
+}
+OFF: dict[str, tuple[Any, ...]] = {
+    "qk_output": (0,),
+    "kv_cache_bit_width": (0,),
+    "sliding_window_cache": (0,),
+    "k_quant_type": ("NONE", b"NONE"),
+    "v_quant_type": ("NONE", b"NONE"),
+}
+IDLE = {"qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon"}  # of norms that are not there
+
+
+def grouped_in_parts(g: Graph, m: Grouped) -> list[Tensor]:
+    """The same in primitives, half precision in float32."""
+    more = {name for name in set(m.attributes) - SAID - IDLE if m.attributes[name] not in OFF.get(name, ())}
+    require(not more, f"nothing else has {', '.join(sorted(more))}")
+    require(m.q.dtype is not None, "the dtype of the queries is unknown")
+    heads, groups = m.attributes["num_heads"], m.attributes["kv_num_heads"]
+    rows = g.size_of(m.q, 1)
+    keys = counted(g, m, rows)
+    parts, size = heads_of(g, m, heads, groups)
+    at = g.add(g.range(np.int64(0), g.squeeze(rows, [0]), np.int64(1)), keys.before)  # [batch, rows]
+    if m.told("do_rotary", 0):
+        require(m.cos is not None and m.sin is not None, "it is to turn queries and keys, and there are no tables")
+        parts[:2] = rotated(g, m, parts[:2], at if m.places is None else places_of(g, m, at, keys), size)
+    behind = [put_behind(g, m, x, past, keys) for x, past in zip(parts[1:], (m.past_key, m.past_value), strict=True)]
+    total = g.reshape(g.cast(m.total, to="int64"), [1])
+    used = behind if keys.is_whole else [g.slice(x, [0], total, [2]) for x in behind]
+    made = attended(g, m, [parts[0], *used], g.unsqueeze(at, [1, 3]), total, size)
+    return [made, *behind][: m.output_count]
+
+
+def heads_of(g: Graph, m: Grouped, heads: int, groups: int) -> tuple[list[Tensor], int]:
+    """Queries, keys and values as [batch, heads, rows, columns], and how many columns that is."""
+    width = m.q.shape and m.q.shape[2]
+    require(isinstance(width, int), "the size of the queries is unknown")
+    if m.k is None or m.v is None:
+        require(m.k is None and m.v is None, "it has keys without values, or the reverse")
+        size = width // (heads + 2 * groups)
+        widths = [heads * size, groups * size, groups * size]
+        given = list(g.split(m.q, widths, axis=-1, outputs=3))
+    else:
+        require(m.k.rank == m.v.rank == 3, "keys or values have other axes than batch, row, column")
+        size, given = width // heads, [m.q, m.k, m.v]
+    return [g.split_heads(x, own, size) for x, own in zip(given, (heads, groups, groups), strict=True)], size
+
+
+def rotated(g: Graph, m: Grouped, parts: list[Tensor], places: Any, size: int) -> list[Tensor]:
+    """Queries and new keys, turned by the angles of their places."""
+    half: Any = m.cos.shape[-1] if m.cos is not None and m.cos.shape else None
+    require(isinstance(half, int), "the size of the tables is unknown")
+    rows = [g.unsqueeze(g.gather(table, places, axis=0), [1]) for table in (m.cos, m.sin)]
+    pairs = bool(m.told("rotary_interleaved", 0))
+    return [turned_heads(g, x, rows, size, 2 * half, is_pairs=pairs) for x in parts]
+
+
+def attended(g: Graph, m: Grouped, parts: list[Tensor], at: Tensor, total: Tensor, size: int) -> Tensor:
+    """softmax(cap(scale · q·kᵀ) + bias)·v over the keys that each row sees, joined.  at: rows, [batch, 1, rows, 1]."""
+    heads, groups = m.attributes["num_heads"], m.attributes["kv_num_heads"]
+    dtype = np.dtype(np.float32) if str(m.q.dtype) in ("float16", "bfloat16") else m.q.dtype
+    q, k, v = (g.in_dtype(x, dtype) for x in parts)
+    if heads != groups:
+        k, v = (g.repeated_heads(x, groups, heads // groups, size) for x in (k, v))
+    scale = m.told("scale", 0.0) or size**-0.5
+    require(scale > 0, "the scores are multiplied by a negative number, which has no root")
+    scores = g.matmul(g.mul(q, sqrt(scale)), g.transpose(g.mul(k, sqrt(scale)), perm=[0, 1, 3, 2]))
+    cap = m.told("softcap", 0.0)
+    scores = g.mul(g.tanh(g.div(scores, cap)), cap) if cap else scores
+    scores = scores if m.bias is None else g.add(scores, g.in_dtype(m.bias, dtype))
+    place = g.range(np.int64(0), g.squeeze(total, [0]), np.int64(1))
+    scores = g.where(seen(g, m, place, at), scores, np.array(-np.inf, dtype))
+    made = g.matmul(weights_of(g, m, scores, dtype, heads), v)
+    return g.in_dtype(g.joined_heads(made, heads * size), m.q.dtype)
+
+
+def seen(g: Graph, m: Grouped, place: Any, at: Tensor) -> Tensor:
+    """Which keys a row sees: those up to its own, of the last ones as many as the window is wide."""
+    window, is_causal = m.told("local_window_size", -1), m.told("causal", 1)
+    require(is_causal or window < 1, "a window of keys that are not only those before a row has no meaning")
+    last = at if is_causal else g.reduce_max(at, [2], keepdims=1)
+    shown = g.less(place, g.add(last, np.ones((), np.int64)))
+    return g.and_(shown, g.less(g.sub(at, np.array(window, np.int64)), place)) if window > 0 else shown
+
+
+def weights_of(g: Graph, m: Grouped, scores: Tensor, dtype: Any, heads: int) -> Tensor:
+    """The weights of the scores; a sink is one more score of each row, whose weight is dropped."""
+    if m.sink is None and m.told("smooth_softmax", -1) != 1:
+        return g.softmax(scores, axis=-1)
+    sinks: Any = np.zeros((1, heads, 1, 1), dtype)
+    if m.sink is not None:
+        sinks = g.reshape(g.in_dtype(m.sink, dtype), [1, heads, 1, 1])
+    column = g.spread(sinks, [g.size_of(scores, 0), 1, g.size_of(scores, 2), 1])
+    whole = g.softmax(g.concat(scores, column, axis=-1), axis=-1)
+    return g.slice(whole, [0], [-1], [-1])

@@ -1,0 +1,103 @@
+"""The scores of an attention in parts, and what becomes of them, as patterns look for them."""
+
+from math import inf
+from typing import Any
+
+from surgeon import Graph, Tensor, dims
+from .._common.where_masks import Conditioned, chosen, guarded
+
+
+class Scores(Conditioned):
+    """scale · q·kᵀ, and what is added to it or put in its place before the softmax.
+
+    mask, second: what is added, before and behind a condition.  kept, hidden: the condition for scores to count, or not
+    to, in the place of which `low` is put.  left, right, scale: numbers on q, on k and on the product; factor: a number
+    of each head.  cap: the scores are cap · tanh(scores / cap).  floor: the number that masked scores are raised to.
+    sink: a score of each head beside those of the keys, which takes weight and has no value (gpt-oss,
+    arXiv:2508.10925).  wide: the dtype that values are cast to.
+    guarded: the weights, if NaN becomes 0.  zero: what the weights of hidden scores become.  read: the values that they
+    meet.
+    """
+
+    q: Tensor
+    mask: Tensor | Any = None
+    second: Tensor | Any = None
+    low: float | Any = None
+    left: float = 1.0
+    right: float = 1.0
+    scale: float = 1.0
+    factor: Tensor | Any = None
+    cap: float | Any = None
+    floor: float | Any = None
+    sink: Tensor | Any = None
+    wide: int | Any = None
+    guarded: Tensor | Any = None
+    zero: float | Any = None
+    read: Tensor | Any = None
+
+    @property
+    def masks(self) -> list[Tensor]:
+        """What is added to the scores, before and behind the condition."""
+        return [mask for mask in (self.mask, self.second) if mask is not None]
+
+    @property
+    def given(self) -> list[Tensor]:
+        """The tensors of the model that together have the shape of what is added to the scores."""
+        return self.masks + [mask for mask in (self.kept, self.hidden) if mask is not None]
+
+    @property
+    def hides_by(self) -> float | Any:
+        """What stands in the place of hidden scores: whatever it is, it is as −∞ where their weights become 0."""
+        return self.low if self.zero is None else -inf
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a row of which all is hidden has no weights, where softmax of −∞ alone would be NaN."""
+        return self.guarded is not None or self.zero is not None
+
+
+class Core(Scores):
+    """softmax(scale · q·kᵀ + mask)·v in parts, for several heads, for one that has no axis, or for heads of windows."""
+
+    q: Tensor = dims("batch heads rows columns", "batch rows _", "batch windows parts rows _")
+    kt: Tensor = dims("batch groups _ keys", "batch _ keys", "batch windows parts _ keys")
+    v: Tensor = dims("batch others _ width", "batch _ _", "batch windows parts _ _")
+    heads: int = 1
+    groups: Any = 1
+    others: Any = 1
+    columns: int = 0
+    width: int = 0
+
+
+def scores(g: Graph, m: Scores, kt: Tensor) -> Tensor:
+    """q·kᵀ, with numbers on q, on k, and on the product, which may be capped: cap · tanh(scores / cap)."""
+    product = g.maybe_wider(g.matmul(g.optional(g.mul(m.q, m.left)), g.optional(g.mul(kt, m.right))))
+    scaled = g.any_of(g.mul(product, m.scale), product, g.mul(product, m.factor))
+    return g.maybe_wider(g.any_of(g.mul(g.tanh(g.div(scaled, m.cap)), m.cap), scaled))
+
+
+def masked(g: Graph, m: Scores, kt: Tensor) -> Tensor:
+    """Scores to which a mask or two may be added; the least number of the dtype may stand for what is below it."""
+    cold = scores(g, m, kt)
+    hidden = g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask))
+    return g.any_of(hidden, g.max(hidden, m.floor), cold)
+
+
+def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor, has_zeros: bool = False) -> Tensor:
+    """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked.
+
+    has_zeros: the weights of hidden scores may become 0.
+    """
+    soft = g.softmax(g.maybe_wider(cold), axis=-1)
+    m.read, m.guarded = v, soft
+    weights = [guarded(g, m.guarded), soft, *beside_sink(g, m, cold)]
+    weights += [chosen(g, m, soft, m.zero)] if has_zeros else []
+    return g.matmul(g.maybe_narrower(g.any_of(*weights)), g.any_of(g.cast(m.read, to=m.wide), m.read))
+
+
+def beside_sink(g: Graph, m: Scores, cold: Tensor) -> list[Tensor]:
+    """Weights of scores beside a sink, perhaps less the largest of them, without the weight of the sink."""
+    whole = g.named(g.concat(cold, g.any_of(g.expand(m.sink, g.any_tensor()), m.sink), axis=-1))
+    shifted = g.any_of(whole, g.sub(whole, g.reduce_max(whole, [-1], keepdims=1)))
+    soft = g.softmax(g.maybe_wider(shifted), axis=-1)
+    return [g.slice(soft, [0], [-1], [-1], steps) for steps in (None, [1])]

@@ -1,0 +1,58 @@
+"""Which keys count for an attention that is one node: all, those that are no padding, those up to a row's own place."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require
+from ._fused_attention import Whole
+
+FILTER = -10000.0  # what is added to the scores of padding where the node does not say (ORT contrib ops, Attention-1)
+
+
+def require_told(m: Whole) -> None:
+    """What of the sizes a node's meaning hangs on."""
+    ranks = {m.q.rank, m.k.rank, m.v.rank}
+    require(ranks <= {3, 4}, "queries, keys or values have other axes than batch, head, row, column")
+    if m.total is not None:
+        require(counts_all(m), "not all rows of the keys count")
+        require(not m.is_causal, "what it hides it does not compute, so that nothing there overflows")
+    elif m.is_causal and m.standard is None:
+        alike = m.q.shape[1] == m.k.shape[-2]
+        require(alike, "a causal attention of ONNX Runtime's wants as many keys as queries")
+
+
+def counts_all(m: Whole) -> bool:
+    """Whether a GroupQueryAttention without a past looks at all rows of its keys, in each of the batch."""
+    if m.k.rank != 3 or m.total.elements != [m.k.shape[1]]:
+        return False
+    elements = (m.last if m.less is None else m.less).elements
+    return elements is not None and all(element == m.k.shape[1] - 1 for element in elements)
+
+
+def padding_of(g: Graph, m: Whole, dtype: Any) -> Tensor | None:
+    """Zero for what counts and a low number for padding, of [batch, 1, rows, keys]; None where the node has none.
+
+    It may be given as how many keys count in each of the batch, from the first on, or as which of them do.
+    """
+    index, queries, keys = m.index, m.q, m.q if m.k is None else m.k
+    if index is None:
+        return None
+    require(index.rank in (1, 2), "the shape of the padding mask is unknown")
+    rows, columns = (g.size_of(x, x.rank - 2) for x in (queries, keys))
+    count = keys.shape[-2]
+    if m.past_key is not None:
+        require(m.past_key.shape is not None, "the shape of the past is unknown")
+        columns, count = g.add(g.size_of(m.past_key, 2), columns), m.past_key.shape[2] + count
+    if index.rank == 1:
+        require(index.shape == queries.shape[:1], "the padding mask tells more than how many keys count")
+        last = g.squeeze(g.cast(columns, to="int32"), [0])
+        counts = g.less(g.range(np.int32(0), last, np.int32(1)), g.unsqueeze(index, [1]))
+    else:
+        batch, own = index.shape
+        is_whole = own == count or (m.past_key is not None and own != keys.shape[-2] and not isinstance(own, int))
+        require(batch == queries.shape[0] and is_whole, "the padding mask has other axes than batch and keys")
+        counts = g.cast(index, to="bool")
+    low = np.array(m.attributes.get("mask_filter_value", FILTER), dtype)
+    bias = g.unsqueeze(g.where(counts, np.zeros((), dtype), low), [1, 2])
+    return g.spread(bias, [1, 1, rows, 1])

@@ -1,0 +1,116 @@
+"""Grouped-query attention (Ainslie et al., arXiv:2305.13245): several heads of queries share one of keys and values."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+from ._decompose_grouped_query import grouped_in_parts
+from ._emit_group_query import grouped, require_grouped
+from ._emit_ort import DIFFERS
+from ._fused_grouped_query import Grouped, grouped_node, grouped_node_alone
+from ._kv_heads import MEANT, OverHeads, copied, of_copies
+
+OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
+
+
+def grouped_by_copies(g: Graph, m: OverHeads) -> Any:
+    """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
+    keys, values = (g.maybe_narrower(g.joined_heads(copied(g, x))) for x in (m.k, m.v))
+    more: dict[str, Any] = {"attention_bias": m.bias, "outputs": 3, **m.attributes}
+    counts: dict[str, Any] = {"seqlens_k": g.any_tensor(), "total_sequence_length": g.any_tensor()}
+    return g.ms_group_query_attention(m.q, g.shared(keys), values, **counts, **more)[0]
+
+
+def standard_by_copies(g: Graph, m: OverHeads) -> Any:
+    """Attention over copies of keys and values."""
+    return g.attention(m.q, copied(g, m.k), copied(g, m.v), m.bias, **m.attributes)
+
+
+@rule(patterns=[of_copies, grouped_by_copies], differs=DIFFERS, form_patterns=[grouped_node_alone, grouped_node])
+def grouped_query_attention(g: Graph, m: OverHeads) -> Tensor:
+    """Let an attention share keys and values among heads instead of copying them: GroupQueryAttention.
+
+    What: attention in which each head of keys and values serves several of queries in a row.
+    Numerics: rounding only, for finite numbers.
+
+    With a bias ONNX Runtime runs it on CUDA in releases from the second half of 2026 on (microsoft/onnxruntime#29525).
+    """
+    return without_copies(g, m, m.attributes.get("causal", 1) if "kv_num_heads" in m.attributes else 0)
+
+
+@grouped_query_attention.on("decomposed")
+def _(g: Graph, m: Grouped) -> list[Tensor]:
+    return grouped_in_parts(g, m)
+
+
+@rule(
+    patterns=[of_copies],
+    differs={**DIFFERS, "extreme": "a score beside which the number for the future is small is hidden"},
+)
+def grouped_causal_attention(g: Graph, m: OverHeads) -> Tensor:
+    """Let a causal attention share keys and values among heads instead of copying them: GroupQueryAttention.
+
+    What: as `grouped_query_attention`, for an attention that hides the future by itself.
+    Numerics: rounding only, for finite numbers.
+    """
+    require(m.attributes.get("unidirectional") == 1, "unidirectional is not 1: the future is not hidden by itself")
+    return without_copies(g, m, 1, "unidirectional")
+
+
+@rule(patterns=[standard_by_copies], target="onnx", opset=23)
+def grouped_attention(g: Graph, m: OverHeads) -> Any:
+    """Let Attention share keys and values among heads instead of copying them.
+
+    What: Attention takes fewer heads of keys and values than of queries; each serves several of those in a row.
+    Numerics: none.
+    """
+    return g.attention(m.q, m.k.x, m.v.x, m.bias, **m.attributes)
+
+
+def without_copies(g: Graph, m: OverHeads, causal: int, *said: str) -> Tensor:
+    """GroupQueryAttention over what the copies are made of.  said: attributes that this says otherwise."""
+    heads = m.attributes["num_heads"]
+    others = set(m.attributes) - {*MEANT, *OURS, *said}
+    require(not others, f"GroupQueryAttention has no {', '.join(sorted(others))}")
+    require(m.k.columns == m.v.columns, "keys and values are of different size")
+    require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
+    require_grouped(m.q.shape and m.q.shape[1], m.k.x.shape[2], m.k.columns)
+    parts = (m.q, *(g.in_dtype(g.joined_heads(x), m.q.dtype) for x in (m.k.x, m.v.x)))
+    numbers = {name: m.attributes[name] for name in ("scale", "softcap") if name in m.attributes}
+    made: Tensor = grouped(g, parts, m.bias, heads, m.k.heads, causal=causal, **numbers)[0]
+    return made
+
+
+def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
+    """What is added to the scores, for rows that are those of all heads of a group, one head after the other."""
+    require(bias.rank == 4, "the mask has other axes than batch, head, row, column")
+    require(bias.shape[1] in (1, heads), f"the mask has {bias.shape[1]} heads where the queries have {heads}")
+    if bias.shape[1] == 1:
+        return g.tile(bias, [1, 1, heads // groups, 1])
+    return g.reshape(bias, [0, groups, -1, 0])
+
+
+@rule(patterns=[of_copies], differs=DIFFERS)
+def grouped_rows(g: Graph, m: OverHeads) -> Tensor:
+    """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
+
+    What: MultiHeadAttention over copies of keys and values becomes one over the originals, where q of
+    [batch, rows, groups · copies · columns] is read as [batch, copies · rows, groups · columns]; each row attends on
+    its own, so it does not matter to which head it belongs.
+    Numerics: rounding only, for finite numbers.
+    """
+    others = m.attributes.keys() - MEANT
+    require(not others, f"{', '.join(sorted(others))} would mean something else for these rows")
+    heads, groups, copies = m.attributes["num_heads"], m.k.heads, m.k.number
+    require(heads == groups * copies, "the copies are not the heads of the attention")
+    columns, width = m.k.columns, m.v.columns
+    require(isinstance(columns, int) and isinstance(width, int), "the size of a head is unknown")
+    require(m.q.shape is not None and m.q.shape[2:] == (heads * columns,), "the queries are not joined head by head")
+    rows = m.q.shape[1] if isinstance(m.q.shape[1], int) else -1
+    split = g.transpose(g.reshape(m.q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
+    ours = g.reshape(split, [0, rows * copies if rows >= 0 else -1, groups * columns])
+    keys, values = (g.in_dtype(g.joined_heads(x), m.q.dtype) for x in (m.k.x, m.v.x))
+    bias = None if m.bias is None else repeated_bias(g, m.bias, heads, groups)
+    numbers = {**m.attributes, "num_heads": groups}
+    made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, **numbers)
+    back = g.transpose(g.reshape(made, [0, copies, rows, groups, width]), perm=[0, 2, 3, 1, 4])
+    return g.reshape(back, [0, 0, heads * width])

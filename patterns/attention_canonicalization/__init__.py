@@ -1,0 +1,1 @@
+"""Variants of an attention's parts, written in the one form that the attention rules match."""

@@ -1,0 +1,1 @@
+"""Nodes that do nothing, are computed from constants, or are there twice."""

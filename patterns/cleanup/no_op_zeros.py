@@ -1,0 +1,78 @@
+"""Tensors of one number everywhere, which are made to be multiplied or added: what exporters make of baddbmm."""
+
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from .._common.axes import is_spread_to
+
+
+class Full(Captures):
+    """A number that is everywhere in a tensor of a shape, and what that is multiplied with, or added to."""
+
+    x: Tensor | Any = None
+    full: Tensor
+    factor: Constant | Any = None
+    shape: Tensor
+    number: Constant | Any = None
+    attributes: dict[str, Any] | Any = None
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The number, of its dtype, with axes of one where it has some."""
+        if self.number is not None:
+            return np.asarray(self.number.values)
+        value = (self.attributes or {}).get("value")
+        return np.zeros((), np.float32) if value is None else numpy_helper.to_array(value).reshape(())
+
+
+def spread(g: Graph, m: Full) -> Tensor:
+    """The tensor, as TorchScript makes it, or dynamo."""
+    made: Tensor = g.constant_of_shape(m.shape, **m.attributes)
+    return g.any_of(g.shared(made), g.shared(g.expand(m.number, m.shape)))
+
+
+def full(g: Graph, m: Full) -> Tensor:
+    """The same under its name."""
+    m.full = spread(g, m)
+    return m.full
+
+
+def times(g: Graph, m: Full) -> Tensor:
+    """Each of its numbers times another."""
+    return g.mul(full(g, m), m.factor)
+
+
+@rule(patterns=[times], target="any")
+def scaled_full(g: Graph, m: Full) -> Tensor:
+    """Multiply a number before it is spread to a shape.
+
+    What: Mul of a ConstantOfShape or an Expand of one number, and a number.
+    Numerics: none.
+    """
+    require(m.value.size == m.factor.values.size == 1, "more than two numbers are multiplied")
+    require(m.full.rank is not None and m.factor.rank <= m.full.rank, "the product may have more axes")
+    with np.errstate(all="ignore"):  # infinity times 0 is no number, here as there
+        product = m.value * m.factor.values.reshape(())
+    return g.expand(product, m.shape)
+
+
+def plus(g: Graph, m: Full) -> Tensor:
+    """It added to another."""
+    return g.add(m.x, full(g, m))
+
+
+@rule(patterns=[plus], target="any")
+def no_op_zeros(g: Graph, m: Full) -> Tensor:
+    """Take out sums with a tensor of zeros that has no more axes or elements.
+
+    What: Add of a ConstantOfShape or an Expand of 0.
+    Numerics: none, but for −0, which becomes 0 in a sum.
+    """
+    require(not np.any(m.value), "what is added is not zero")
+    require(m.x.shape is not None and m.full.shape is not None, "a shape is unknown")
+    require(m.full.rank <= m.x.rank, "the sum has more axes")
+    require(is_spread_to(m.full.shape, m.x.shape), "the sum may be larger")
+    return m.x

@@ -1,0 +1,1 @@
+"""Convolution and pooling, and what exporters write around them."""

@@ -1,0 +1,68 @@
+"""Windows that pooling goes over, as slices: one for each of their elements."""
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require
+from ..vision._interpolation import word
+
+MOST_TAPS = 64
+END = np.iinfo(np.int64).max
+NOT_A_NUMBER = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
+
+
+class Windows(Captures):
+    """What is pooled, the size of the windows, and how they go."""
+
+    x: Tensor
+    kernel: list[int]
+    attributes: dict[str, Any]
+
+    def sides(self) -> tuple[list[int], list[int], list[int]]:
+        """Strides, dilations and pads."""
+        axes = len(self.kernel)
+        require(not self.attributes.get("storage_order"), "it stores its columns first")
+        require(prod(self.kernel) <= MOST_TAPS, f"a window has more than {MOST_TAPS} elements")
+        ones: list[int] = [1] * axes
+        strides, dilations = (list(self.attributes.get(name) or ones) for name in ("strides", "dilations"))
+        pads = self.pads(strides, dilations)
+        if self.attributes.get("ceil_mode") and max(strides) > 1:
+            require(self.x.rank is not None, "the rank of x is unknown")
+            for at, size in enumerate(self.x.shape[2:]):
+                room: Any = size + pads[at] + pads[at + axes] - (self.kernel[at] - 1) * dilations[at] - 1
+                require(isinstance(room, int) and not room % strides[at], "windows reach beyond the end")
+        return strides, dilations, pads
+
+    def pads(self, strides: list[int], dilations: list[int]) -> list[int]:
+        """The pads that are told, or follow from the sizes."""
+        found = list(self.attributes.get("pads") or [0] * (2 * len(self.kernel)))
+        how = word(self.attributes, "auto_pad", "NOTSET")
+        if how in ("NOTSET", "VALID"):
+            return found if how == "NOTSET" else [0] * len(found)
+        require(self.x.rank is not None, "the rank of x is unknown")
+        require(set(dilations) == {1}, "each runtime pads windows with gaps in a way of its own")
+        for at, size in enumerate(self.x.shape[2:]):
+            require(isinstance(size, int), "its pads follow from a size that is free")
+            reach = (-(-size // strides[at]) - 1) * strides[at] + self.kernel[at]
+            less, more = divmod(max(reach - size, 0), 2)
+            ends = (less, less + more) if how == "SAME_UPPER" else (less + more, less)
+            found[at], found[at + len(self.kernel)] = ends
+        return found
+
+
+def taps(g: Graph, x: Tensor, m: Windows, beside: Any) -> list[Tensor]:
+    """x as each element of the windows sees it; what lies beside it holds one number."""
+    strides, dilations, pads = m.sides()
+    axes = len(m.kernel)
+    if any(pads):
+        x = g.pad(x, np.array([0, 0, *pads[:axes], 0, 0, *pads[axes:]]), beside)
+    found = []
+    for tap in product(*map(range, m.kernel)):
+        starts = [place * step for place, step in zip(tap, dilations, strict=True)]
+        left = [(size - 1) * step for size, step in zip(m.kernel, dilations, strict=True)]
+        ends = [start - most or END for start, most in zip(starts, left, strict=True)]
+        found.append(g.slice(x, starts, ends, list(range(2, 2 + axes)), strides))
+    return found

@@ -1,0 +1,1 @@
+"""Reshape, Transpose and other nodes that only move data."""

@@ -1,0 +1,1 @@
+"""MatMul, Gemm, Einsum and determinants."""

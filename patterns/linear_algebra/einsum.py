@@ -1,0 +1,109 @@
+"""Einsum of two factors as the product, of matrices mostly, that it is, and of one as the axes that it moves."""
+
+from math import prod
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+from .._common.axes import is_as_large
+from ._einsum_equation import Alone, Parts, Product, parts_of, written_out
+
+KINDS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "uint64")  # that MatMul takes
+Sizes = dict[str, Any]
+
+
+def ordered(g: Graph, x: Tensor, have: str, want: str) -> Tensor:
+    """x with its axes in another order."""
+    return x if have == want else g.transpose(x, perm=[have.index(letter) for letter in want])
+
+
+def merged(letters: str, sizes: Sizes) -> int:
+    """The size of several axes as one."""
+    fixed = all(isinstance(sizes[letter], int) and sizes[letter] for letter in letters)
+    require(fixed, "several axes of a factor would be one, and their sizes are not fixed")
+    return prod(sizes[letter] for letter in letters)
+
+
+def left_of(g: Graph, x: Tensor, have: str, parts: Parts, sizes: Sizes) -> Tensor:
+    """The first factor: its batch, rows, and what is summed."""
+    ahead = parts.batch + parts.rows
+    x = ordered(g, x, have, ahead + parts.summed)
+    x = x if len(parts.summed) == 1 else g.reshape(x, [0] * len(ahead) + [merged(parts.summed, sizes)])
+    return x if parts.rows else g.unsqueeze(x, [len(ahead)])
+
+
+def right_of(g: Graph, x: Tensor, have: str, parts: Parts, sizes: Sizes) -> Tensor:
+    """The second factor: its batch, an axis for each of the first's rows but one, what is summed, and columns."""
+    ahead = len(parts.batch)
+    x = ordered(g, x, have, parts.batch + parts.summed + parts.columns)
+    if len(parts.summed) > 1 or len(parts.columns) > 1:
+        height = 0 if len(parts.summed) == 1 else merged(parts.summed, sizes)
+        x = g.reshape(x, [0] * ahead + [height] + [merged(parts.columns, sizes)] * bool(parts.columns))
+    x = x if parts.columns else g.unsqueeze(x, [ahead + 1])
+    more = len(parts.rows) - 1 if parts.batch else 0
+    return g.unsqueeze(x, list(range(ahead, ahead + more))) if more > 0 else x
+
+
+def beside(g: Graph, x: Tensor, have: str, want: str) -> Tensor:
+    """A factor that is multiplied with another element by element: its axes in order, and axes of one between them."""
+    x = ordered(g, x, have, "".join(letter for letter in want if letter in have))
+    first = min((want.index(letter) for letter in have), default=len(want))
+    new = [place - first for place in range(first, len(want)) if want[place] not in have]
+    return g.unsqueeze(x, new) if new else x
+
+
+def product(g: Graph, m: Product) -> Tensor:
+    """Einsum of two factors."""
+    return g.einsum(m.a, m.b, equation=m.equation)
+
+
+@rule(patterns=[product], target="any")
+def einsum(g: Graph, m: Product) -> Tensor:
+    """Write an Einsum of two factors as a MatMul, or a Mul, with the transposes and reshapes that it needs.
+
+    What: sums of products in which each axis is one of the batch, of rows, of columns, or summed, as in
+    bhid,bhjd->bhij; where nothing is summed, as in i,j->ij, all products of two elements.  No axis is named twice in a
+    factor, and none is summed in one factor alone.
+    Numerics: rounding only; none where nothing is summed.
+    """
+    require(str(m.a.dtype) in KINDS, f"MatMul does not multiply {m.a.dtype}")
+    a, b = m.a, m.b
+    left, right, want = written_out(m.equation, (a.rank, b.rank))
+    if {*left, *right} == {*want}:
+        return g.mul(beside(g, a, left, want), beside(g, b, right, want))
+    if {*left} < {*right} or (want and want[-1] not in right and not {*right} < {*left}):  # a vector is the second
+        a, b, left, right = b, a, right, left
+    parts = parts_of(left, right, want)
+    sizes, others = dict(zip(left, a.shape, strict=True)), dict(zip(right, b.shape, strict=True))
+    same = all(is_as_large(sizes[letter], others[letter]) for letter in parts.summed)
+    require(same, "the sizes of what is summed are unknown or differ")
+    made = g.matmul(left_of(g, a, left, parts, sizes), right_of(g, b, right, parts, others))
+    return in_order(g, made, parts, want, others)
+
+
+def in_order(g: Graph, made: Tensor, parts: Parts, want: str, sizes: Sizes) -> Tensor:
+    """The product with an axis for each of several columns, without those that only it needs, in the order wanted."""
+    ahead, before = parts.batch + parts.rows, max(len(parts.batch + parts.rows), len(parts.batch) + 1)
+    if len(parts.columns) > 1:
+        made = g.reshape(made, [0] * before + [sizes[one] for one in parts.columns])
+    gone = [len(ahead)] * (not parts.rows) + [before] * (not parts.columns)
+    return ordered(g, g.squeeze(made, gone) if gone else made, ahead + parts.columns, want)
+
+
+def alone(g: Graph, m: Alone) -> Tensor:
+    """Einsum of one factor."""
+    return g.einsum(m.a, equation=m.equation)
+
+
+@rule(patterns=[alone], target="any")
+def einsum_of_one(g: Graph, m: Alone) -> Tensor:
+    """Write an Einsum of one factor as a Transpose, behind a sum over the axes that its result has not.
+
+    What: axes in another order, as nhwpqc->nchpwq where diffusion transformers put patches together; none named twice.
+    Numerics: rounding only.
+    """
+    require(str(m.a.dtype) in KINDS, f"ReduceSum does not add up {m.a.dtype}")
+    have, want = written_out(m.equation, (m.a.rank,))
+    require(set(want) <= set(have), "the equation names an axis of the result that the factor has not")
+    summed = [axis for axis, letter in enumerate(have) if letter not in want]
+    made = g.reduce_sum(m.a, summed, keepdims=0) if summed else m.a
+    return ordered(g, made, "".join(letter for letter in have if letter in want), want)

@@ -1,0 +1,99 @@
+"""A product of matrices that transposes its factors and scales itself: FusedMatMul of ONNX Runtime."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+from ._transpose_flags import FLOATS, flags_of, transposed
+
+NONE: dict[str, Any] = {}
+
+
+class Factors(Captures):
+    """Two factors, how each is transposed (None: as by itself), a number, and what FusedMatMul is told."""
+
+    a: Tensor
+    b: Tensor
+    left_perm: list[int] | Any = ()
+    right_perm: list[int] | Any = ()
+    factor: float = 1.0
+    attributes: dict[str, Any] = NONE
+
+
+def product(g: Graph, m: Factors, a: Tensor, b: Tensor) -> Tensor:
+    """a @ b, already a FusedMatMul or not yet."""
+    return g.any_of(g.matmul(a, b), g.ms_fused_matmul(a, b, **m.attributes))
+
+
+def turned_left(g: Graph, m: Factors) -> Tensor:
+    """transpose(a) @ b."""
+    return product(g, m, g.transpose(m.a, perm=m.left_perm), m.b)
+
+
+def turned_right(g: Graph, m: Factors) -> Tensor:
+    """a @ transpose(b)."""
+    return product(g, m, m.a, g.transpose(m.b, perm=m.right_perm))
+
+
+def scaled_left(g: Graph, m: Factors) -> Tensor:
+    """(a · factor) @ b."""
+    return product(g, m, g.mul(m.a, m.factor), m.b)
+
+
+def scaled_right(g: Graph, m: Factors) -> Tensor:
+    """a @ (b · factor)."""
+    return product(g, m, m.a, g.mul(m.b, m.factor))
+
+
+def scaled(g: Graph, m: Factors) -> Tensor:
+    """(a @ b) · factor."""
+    return g.mul(product(g, m, m.a, m.b), m.factor)
+
+
+def one_node(g: Graph, m: Factors) -> Tensor:
+    """FusedMatMul, whatever its attributes."""
+    return g.ms_fused_matmul(m.a, m.b, **m.attributes)
+
+
+def require_matrices(a: Tensor, b: Tensor) -> None:
+    """ONNX Runtime's kernel takes vectors too, but transposes nothing beside one and is wrong."""
+    require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")
+    require(a.rank > 1 and b.rank > 1, "FusedMatMul of a vector is not to be trusted")
+    require(0 not in (*a.shape, *b.shape), "FusedMatMul of an empty factor leaves its result as the memory was")
+    require(str(a.dtype) in FLOATS, "ONNX Runtime's FusedMatMul multiplies floats")
+
+
+@rule(patterns=[turned_right, turned_left, scaled, scaled_left, scaled_right], form_patterns=[one_node], last=True)
+def fused_matmul(g: Graph, m: Factors) -> Tensor:
+    """Fuse transposes of factors, and numbers that they or their product are multiplied with, into FusedMatMul.
+
+    What: transpose(a) @ transpose(b) · alpha, where a transpose swaps the last two axes or moves the batch.
+    Numerics: rounding only.
+    """
+    a, b, own = m.a, m.b, m.attributes
+    require_matrices(a, b)
+    left, right = ((own.get(f"trans{side}", 0), own.get(f"transBatch{side}", 0)) for side in "AB")
+    left = left if m.left_perm == () else flags_of(a, m.left_perm, *left)
+    right = right if m.right_perm == () else flags_of(b, m.right_perm, *right)
+    alike = not (left[1] or right[1]) or a.rank == b.rank > 2  # (MatMulComputeHelper::Compute)
+    require(alike, "a batch is moved only where both factors have as many axes")
+    alpha = own.get("alpha", 1.0) * m.factor
+    with np.errstate(over="ignore"):
+        kept = float(np.float32(alpha))
+    require(np.isfinite(kept) and kept != 0, "alpha would be 0, or not finite")
+    require(kept == alpha or str(a.dtype) != "float64", "alpha is a float32, too coarse for this factor in a double")
+    if alpha == 1.0 and not any((*left, *right)):
+        return g.matmul(a, b)
+    return g.ms_fused_matmul(
+        a, b, alpha=alpha, transA=left[0], transB=right[0], transBatchA=left[1], transBatchB=right[1]
+    )
+
+
+@fused_matmul.on("decomposed")
+def _(g: Graph, m: Factors) -> Tensor:
+    told = m.attributes.get
+    x = transposed(g, m.a, told("transA", 0), told("transBatchA", 0))
+    y = transposed(g, m.b, told("transB", 0), told("transBatchB", 0))
+    alpha = told("alpha", 1.0)
+    return g.matmul(x, y) if alpha == 1.0 else g.mul(g.matmul(x, y), alpha)

@@ -1,0 +1,72 @@
+"""The product of two matrices and a sum in one node (Gemm), and back."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require, rule
+from ._transpose_flags import FLOATS
+
+
+def product_and_sum(
+    g: Graph, left: Tensor, turned_left: Tensor, right: Tensor, turned_right: Tensor, bias: Tensor
+) -> Tensor:
+    """x @ w + bias, either matrix perhaps transposed."""
+    lefts = g.transpose(turned_left, perm=[1, 0]), left
+    rights = g.transpose(turned_right, perm=[1, 0]), right
+    return g.any_of(*(g.add(g.matmul(x, w), bias) for x in lefts for w in rights))
+
+
+def one_node(g: Graph, left: Tensor, right: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
+    """Gemm, whatever its attributes."""
+    return g.gemm(left, right, bias, **attributes)
+
+
+def require_matrix(x: Tensor) -> None:
+    """Gemm takes two axes, no more."""
+    require(x.rank is not None, "the rank of a factor is unknown")
+    require(x.rank == 2, f"Gemm multiplies matrices; a factor has {x.rank} axes, which only a Reshape could make two")
+    require(str(x.dtype) in FLOATS, "ONNX Runtime has no kernel for a Gemm of integers")
+
+
+def require_narrow(bias: Tensor, rows: object, columns: object) -> None:
+    """A sum may be wider than the product; Gemm's third input may not."""
+    require(bias.rank is not None, "the rank of the bias is unknown")
+    sides = dict(zip(range(1, 3), (columns, rows), strict=True))
+    fits = all(size in (1, sides.get(place)) for place, size in enumerate(reversed(bias.shape), start=1))
+    require(bias.rank <= 2 and fits, "the bias may widen the product")
+
+
+@rule(patterns=[product_and_sum], target="onnx", opset=7, form_patterns=[one_node])
+def gemm(
+    g: Graph, bias: Tensor, left: Any = None, right: Any = None, turned_left: Any = None, turned_right: Any = None
+) -> Tensor:
+    """Fuse the product of two matrices and a sum into one Gemm node.
+
+    What: x @ w + bias; a transposed factor becomes transA or transB.
+    Numerics: rounding only.
+    """
+    x, w = turned_left or left, turned_right or right
+    require_matrix(x)
+    require_matrix(w)
+    require_narrow(bias, x.shape[turned_left is not None], w.shape[turned_right is None])
+    return g.gemm(x, w, bias, transA=int(turned_left is not None), transB=int(turned_right is not None))
+
+
+@gemm.on("decomposed")
+def _(g: Graph, left: Tensor, right: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
+    require_matrix(left)
+    x = transposed(g, left) if attributes.get("transA", 0) else left
+    w = transposed(g, right) if attributes.get("transB", 0) else right
+    product = times(g, g.matmul(x, w), attributes.get("alpha", 1.0))
+    return product if bias is None else g.add(product, times(g, bias, attributes.get("beta", 1.0)))
+
+
+def transposed(g: Graph, x: Any) -> Tensor:
+    """The transpose of a matrix; that of a constant is a constant."""
+    return g.literal(np.ascontiguousarray(x.values.T)) if x.is_constant else g.transpose(x, perm=[1, 0])
+
+
+def times(g: Graph, x: Tensor, factor: float) -> Tensor:
+    """x · factor; no node where there is nothing to do."""
+    return x if factor == 1.0 else g.mul(x, factor)

@@ -1,0 +1,59 @@
+"""Batch normalisation (Ioffe and Szegedy, arXiv:1502.03167) as it is at inference: with a fixed mean and variance."""
+
+import numpy as np
+
+from surgeon import Constant, Graph, Match, Tensor, require, rule
+from ._per_channel import per_channel
+
+
+def by_deviation(g: Graph, x: Tensor, mean: Constant, deviation: Constant, scale: Constant, bias: Constant) -> Tensor:
+    """(x − mean) / deviation · scale + bias: the root of constants is a constant."""
+    return g.add(g.mul(g.div(g.sub(x, mean), deviation), scale), bias)
+
+
+def one_node(
+    g: Graph, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float, momentum: float
+) -> Tensor:
+    """BatchNormalization at inference."""
+    return g.batch_normalization(x, scale, bias, mean, variance, epsilon=epsilon, momentum=momentum, outputs=1)[0]
+
+
+def at_inference(match: Match) -> None:
+    """Below opset 14 further outputs, of statistics, mean training; below 7 is_test tells (ONNX spec)."""
+    norms = [node for node in match.nodes if node.op == "BatchNormalization"]
+    require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
+    require(not norms or (match.scope.opset or 0) > 6, "below opset 7 the normalisation may be in training mode")
+
+
+@rule(patterns=[by_deviation], conditions=[at_inference], target="onnx", opset=7, form_patterns=[one_node])
+def batch_norm(
+    g: Graph,
+    x: Tensor,
+    scale: Constant,
+    bias: Constant,
+    mean: Constant,
+    deviation: Constant,
+) -> Tensor:
+    """Fuse a batch normalisation with fixed statistics into one BatchNormalization node.
+
+    What: (x − mean) / deviation · scale + bias for each channel, the deviation being √(variance + ε) as the exporter
+    or the graph has it: its square becomes the variance, and ε is 0.  A mere x · a + b is no batch normalisation.
+    Numerics: rounding only; a double stays as it is, since ONNX Runtime's kernel has float32 in it.
+    """
+    require(x.dtype != "float64", "ONNX Runtime's kernel is too coarse for a double")
+    spreads = per_channel(x, deviation, 1)
+    require(bool(np.all(spreads > 0)), "a standard deviation must be positive")
+    with np.errstate(over="ignore", under="ignore"):
+        variance = spreads * spreads
+    require(bool(np.all(np.isfinite(variance) & (variance > 0))), "the variance does not fit its dtype")
+    scales, biases, means = per_channel(x, scale, 1), per_channel(x, bias, 0), per_channel(x, mean, 0)
+    return g.batch_normalization(x, scales, biases, means, variance, epsilon=0.0, outputs=1)[0]
+
+
+@batch_norm.on("decomposed")
+def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> Tensor:
+    require(x.rank is not None, "the rank of the input is unknown")
+    shape = (-1, *[1] * (x.rank - 2))
+    root = g.sqrt(g.add(g.reshape(variance, shape), epsilon))
+    normal = g.div(g.sub(x, g.reshape(mean, shape)), root)
+    return g.add(g.mul(normal, g.reshape(scale, shape)), g.reshape(bias, shape))

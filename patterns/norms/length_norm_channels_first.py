@@ -1,0 +1,26 @@
+"""Root mean square normalisation told by lengths, over the channels of a picture, as diffusion models have it."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+from .._common.axes import from_end, over_named_axes
+from ._channels_last import with_channels_last
+from .length_norm import DIFFERS, Length, numbers_of, plain, scaled, times
+
+
+@rule(patterns=[scaled, plain], conditions=[over_named_axes], differs=DIFFERS)
+def length_norm_channels_first(g: Graph, m: Length) -> Tensor:
+    """Fuse x / max(‖x‖, floor) · √C · scale over the channels into Transpose, SimplifiedLayerNormalization, Transpose.
+
+    What: as `length_norm`, over axis 1, with a scale of shape [C, 1, …].
+    Numerics: as `length_norm`.
+    """
+    require(m.x.rank is not None and from_end(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
+    count = m.x.shape[1]
+    require(isinstance(count, int), "the number of channels is not fixed")
+    factor, epsilon = numbers_of(m, count)
+
+    def write(x: Tensor, scale: Any = None, **told: Any) -> Any:
+        return g.simplified_layer_normalization(x, times(g, m, scale, factor, (count,)), **told)
+
+    return with_channels_last(g, write, m.x, () if m.scale is None else (m.scale,), epsilon)

@@ -1,0 +1,97 @@
+"""Root mean square normalisation (Zhang and Sennrich, arXiv:1910.07467), over the last axis or the last few."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, require, rule
+from .._common.axes import Array, first_axis, from_axis, over_named_axes, scale_or_ones, spanning
+from .._common.floats import for_epsilon, widened
+
+
+class Rms(Captures):
+    """What is normalised over which axes, or from which axis on, and what it is scaled by."""
+
+    x: Tensor
+    scale: Tensor | Any = None
+    axes: list[int] | Any = None
+    axis: int | Any = None
+    epsilon: float = 0.0
+
+
+def normalised(g: Graph, m: Rms, *factors: Tensor) -> Tensor:
+    """x / √(mean(x²) + ε), perhaps in a wider dtype; without an ε also √n · x / √Σx²."""
+    wide = g.maybe_wider(m.x)
+    scaled_ = g.mul(wide, *factors) if factors else wide
+    root = g.add(g.mean_of_squares(wide, m.axes), m.epsilon)
+    return g.any_of(g.over_root(scaled_, root), g.over_root_mean_square(scaled_, wide, m.axes))
+
+
+def sandwiched(g: Graph, m: Rms) -> Tensor:
+    """x / √(mean(x²) + ε) · scale between two casts, where the one of the scale is folded into it."""
+    wide = g.cast(m.x, to=1)
+    normal = g.mul(g.over_root(wide, g.add(g.mean_of_squares(wide, m.axes), m.epsilon)), m.scale)
+    return g.any_of(g.cast(normal, to=10), g.cast(normal, to=16))
+
+
+def scaled(g: Graph, m: Rms) -> Tensor:
+    """x / √(mean(x²) + ε) · scale, scaled before or after a cast back, or before it is divided."""
+    normal = normalised(g, m)
+    return g.any_of(
+        g.mul(g.maybe_narrower(normal), m.scale),
+        g.maybe_narrower(g.mul(normal, m.scale)),
+        normalised(g, m, m.scale),
+    )
+
+
+def plain(g: Graph, m: Rms) -> Tensor:
+    """x / √(mean(x²) + ε)."""
+    return g.maybe_narrower(normalised(g, m))
+
+
+def standard(g: Graph, m: Rms) -> Tensor:
+    """RMSNormalization."""
+    return g.rms_normalization(m.x, m.scale, axis=m.axis, epsilon=m.epsilon)
+
+
+def simplified(g: Graph, m: Rms) -> Tensor:
+    """SimplifiedLayerNormalization, which ONNX Runtime has in the default domain."""
+    return g.simplified_layer_normalization(m.x, m.scale, axis=m.axis, epsilon=m.epsilon)
+
+
+def _first_and_scale(m: Rms) -> tuple[int, Tensor | Array]:
+    """The first axis, from the end, and the scale in the dtype of x: ones where there is none."""
+    first = first_axis(m.x, m.axes) if m.axes else m.axis
+    return first, scale_or_ones(m.x, spanning(m.x, first, m.scale), first)
+
+
+@rule(patterns=[sandwiched, scaled, plain], conditions=[over_named_axes], target="ort", form_patterns=[simplified])
+def rms_norm(g: Graph, m: Rms) -> Tensor:
+    """Fuse a root mean square normalisation into SimplifiedLayerNormalization, or RMSNormalization from opset 23.
+
+    What: x / √(mean(x²) + ε) · scale over the last axes, in the dtype of x or in a wider one, with the scale before or
+    after a cast back, as Llama and T5 have it; 1 + weight, as Gemma has it, is a scale too.  Without one it gets ones.
+    Numerics: rounding only; half precision is computed in float32.
+    TensorRT: it has no layer for it; its parser writes RMSNormalization in parts, in float32 between Casts.
+    """
+    first, factor = _first_and_scale(m)
+    return g.simplified_layer_normalization(for_epsilon(g, m.x, m.epsilon), factor, axis=first, epsilon=m.epsilon)
+
+
+@rms_norm.on("onnx", opset=23, patterns=[standard])
+def _(g: Graph, m: Rms) -> Tensor:
+    first, factor = _first_and_scale(m)
+    return g.rms_normalization(for_epsilon(g, m.x, m.epsilon), factor, axis=first, epsilon=m.epsilon)
+
+
+@rms_norm.on("decomposed")
+def _(g: Graph, m: Rms) -> Tensor:
+    require(m.axis is not None, "it is in parts already")
+    require(m.x.dtype is not None, "the dtype of the input is unknown")
+    return written_out(g, m.x, m.scale, from_axis(m.x, m.axis, m.scale), m.epsilon)
+
+
+def written_out(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    """The normalisation from primitives; of half precision in float32, the scale too, as ONNX Runtime has it."""
+    wide = widened(g, x)
+    normal = g.over_root(wide, g.add(g.mean_of_squares(wide, axes), epsilon))
+    return g.mul(normal, scale) if wide is x else g.cast(g.mul(normal, g.cast(scale, to="float32")), to=x.dtype)

@@ -1,0 +1,45 @@
+"""A residual and the layer normalisation behind it."""
+
+from surgeon import Graph, Tensor, rule
+from ._residual import Residual, Summed, is_a_residual, residual, summed
+from .layer_norm import written_out
+
+
+def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
+    """As alone, and the sum, which the next layer adds to."""
+    total = residual(g, m)
+    return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
+
+
+def alone(g: Graph, m: Residual) -> Tensor:
+    """LayerNorm(x + bias + skip), where the normalisation is one node, and there may be no bias."""
+    return with_sum(g, m)[0]
+
+
+def node(g: Graph, m: Summed) -> Tensor:
+    """com.microsoft::SkipLayerNormalization of which the sum is not used."""
+    return g.ms_skip_layer_normalization(m.x, m.skip, m.gamma, m.beta, m.bias, epsilon=m.epsilon)
+
+
+def node_with_sum(g: Graph, m: Summed) -> tuple[Tensor, Tensor]:
+    """com.microsoft::SkipLayerNormalization and the sum that it normalised."""
+    made = g.ms_skip_layer_normalization(m.x, m.skip, m.gamma, m.beta, m.bias, epsilon=m.epsilon, outputs=4)
+    return made[0], made[3]
+
+
+@rule(patterns=[alone, with_sum], conditions=[is_a_residual], form_patterns=[node, node_with_sum])
+def skip_layer_norm(g: Graph, m: Residual) -> object:
+    """Fuse a residual and the layer normalisation behind it into com.microsoft::SkipLayerNormalization.
+
+    What: LayerNorm(x + bias + skip) over the last axis, where the bias may be left out, and the sum itself where
+    something else reads it too.  The normalisation is one node, as the rule layer_norm makes it.
+    Numerics: rounding only; ONNX Runtime adds up a row one element after the other.
+    """
+    return node(g, m) if m.output_count == 1 else node_with_sum(g, m)
+
+
+@skip_layer_norm.on("decomposed", conditions=[])
+def _(g: Graph, m: Summed) -> object:
+    total = summed(g, m)
+    made = written_out(g, total, m.gamma, m.beta, [-1], m.epsilon)
+    return made if m.output_count == 1 else (made, total)

@@ -1,0 +1,46 @@
+"""A residual and the root mean square normalisation behind it."""
+
+from surgeon import Graph, Tensor, rule
+from ._residual import Residual, Summed, is_a_residual, residual, summed
+from .rms_norm import written_out
+
+
+def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
+    """As alone, and the sum, which the next layer adds to."""
+    total = residual(g, m)
+    runtimes = g.simplified_layer_normalization(total, m.gamma, axis=-1, epsilon=m.epsilon)
+    return g.any_of(runtimes, g.rms_normalization(total, m.gamma, axis=-1, epsilon=m.epsilon)), total
+
+
+def alone(g: Graph, m: Residual) -> Tensor:
+    """RMSNorm(x + bias + skip), where the normalisation is one node, and there may be no bias."""
+    return with_sum(g, m)[0]
+
+
+def node(g: Graph, m: Summed) -> Tensor:
+    """com.microsoft::SkipSimplifiedLayerNormalization of which the sum is not used."""
+    return g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon)
+
+
+def node_with_sum(g: Graph, m: Summed) -> tuple[Tensor, Tensor]:
+    """com.microsoft::SkipSimplifiedLayerNormalization and the sum that it normalised."""
+    made = g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon, outputs=4)
+    return made[0], made[3]
+
+
+@rule(patterns=[alone, with_sum], conditions=[is_a_residual], form_patterns=[node, node_with_sum])
+def skip_rms_norm(g: Graph, m: Residual) -> object:
+    """Fuse a residual and the RMSNorm behind it into com.microsoft::SkipSimplifiedLayerNormalization.
+
+    What: RMSNorm(x + bias + skip) over the last axis, where the bias may be left out, and the sum itself where
+    something else reads it too.  The normalisation is one node, as the rule rms_norm makes it.
+    Numerics: rounding only; half precision is normalised in float32.
+    """
+    return node(g, m) if m.output_count == 1 else node_with_sum(g, m)
+
+
+@skip_rms_norm.on("decomposed", conditions=[])
+def _(g: Graph, m: Summed) -> object:
+    total = summed(g, m)
+    made = written_out(g, total, m.gamma, [-1], m.epsilon)
+    return made if m.output_count == 1 else (made, total)

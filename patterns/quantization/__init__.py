@@ -1,0 +1,1 @@
+"""Quantised products and convolutions, and weights in blocks."""

@@ -1,0 +1,31 @@
+"""Quantisation of a tensor by its own range, in arithmetic of floats."""
+
+import numpy as np
+
+from surgeon import Graph, Tensor, rule
+from ._scale_zero_point import NOT_A_NUMBER
+
+STEPS = 255.0
+
+
+def quantized(g: Graph, x: Tensor) -> tuple[Tensor, ...]:
+    """x in uint8, its scale and its zero point."""
+    return g.dynamic_quantize_linear(x)
+
+
+@rule(patterns=[quantized], target="any", lacking=True, differs=NOT_A_NUMBER)
+def dynamic_quantize_linear(g: Graph, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Write a DynamicQuantizeLinear as the smallest and largest number, and what follows from these.
+
+    What: scale (max − min) / 255, with 0 between them, 1 where all is 0; the zero point is round(−min / scale), and x
+    becomes round(x / scale) + zero point, cut off, in uint8.
+    Numerics: none.
+    """
+    none = np.array(0, np.float32)
+    least, largest = g.min(g.reduce_min(x, keepdims=0), none), g.max(g.reduce_max(x, keepdims=0), none)
+    width = g.sub(largest, least)
+    scale = g.where(g.equal(width, none), np.array(1, np.float32), g.div(width, np.array(STEPS, np.float32)))
+    ends = np.array(0, np.float32), np.array(STEPS, np.float32)
+    zero = g.clip(g.round(g.clip(g.div(g.neg(least), scale), *ends)), *ends)
+    whole = g.clip(g.add(g.round(g.div(x, scale)), zero), *ends)
+    return g.cast(whole, to="uint8"), scale, g.cast(zero, to="uint8")

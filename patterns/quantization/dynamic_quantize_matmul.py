@@ -1,0 +1,72 @@
+"""A product with a quantised matrix, its left factor quantised on the way: DynamicQuantizeMatMul of ONNX Runtime."""
+
+from typing import Any
+
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from ._matmul_params import along_columns, bias_of, zero_of
+
+
+class Whole(Captures):
+    """A tensor, the matrix that it is multiplied with, scale and zero point of that, and a bias."""
+
+    x: Tensor
+    b: Tensor
+    b_scale: Tensor
+    b_zero: Tensor | Any = None
+    bias: Tensor | None = None
+
+
+class Product(Whole):
+    """The same before it is fused into one node."""
+
+    b: Constant
+    b_scale: Constant
+    b_zero: Constant | Any = None
+
+
+def product(g: Graph, m: Whole) -> Tensor:
+    """x, quantised by its own range, times a quantised matrix, in parts."""
+    a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
+    return g.mul(g.cast(g.matmul_integer(a, m.b, a_zero, m.b_zero), to=1), g.mul(a_scale, m.b_scale))
+
+
+def quantized(g: Graph, m: Product) -> Tensor:
+    """x, quantised by its own range, times a quantised matrix."""
+    return product(g, m)
+
+
+def with_bias(g: Graph, m: Product) -> Tensor:
+    """As quantized, and a bias."""
+    return g.add(quantized(g, m), m.bias)
+
+
+def of_one_node(g: Graph, m: Product) -> Tensor:
+    """As with_bias, where all behind the quantisation is one MatMulIntegerToFloat."""
+    a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
+    return g.ms_matmul_integer_to_float(a, m.b, a_scale, m.b_scale, a_zero, m.b_zero, m.bias)
+
+
+def node(g: Graph, m: Whole) -> Tensor:
+    """DynamicQuantizeMatMul."""
+    return g.ms_dynamic_quantize_matmul(m.x, m.b, m.b_scale, m.b_zero, m.bias)
+
+
+@rule(patterns=[with_bias, quantized, of_one_node], target="ort", form_patterns=[node])
+def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
+    """Fuse DynamicQuantizeLinear and the product behind it into com.microsoft::DynamicQuantizeMatMul.
+
+    What: a MatMulInteger with the Cast and the scales behind it, as onnxruntime.quantization.quantize_dynamic writes
+    them, and the bias where there is one; the right factor is a matrix of constants, in one scale or one for each
+    column.  Where several products read what was quantised once, they become MatMulIntegerToFloat.
+    Numerics: rounding only.
+    """
+    require(m.b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
+    scale = along_columns(g, m.b_scale, m.x, m.b, "the scale of the right factor")
+    zero, bias = zero_of(g, m.b_zero, m.x, m.b), bias_of(g, m.bias, m.x, m.b)
+    return g.ms_dynamic_quantize_matmul(m.x, m.b, scale, zero, bias)
+
+
+@dynamic_quantize_matmul.on("decomposed")
+def _(g: Graph, m: Whole) -> Tensor:
+    made = product(g, m)
+    return made if m.bias is None else g.add(made, m.bias)

@@ -1,0 +1,105 @@
+"""Products of integer matrices in floats that are whole: for targets that multiply floats alone."""
+
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+from ._exact_sums import Parts, as_float, as_int32, cuts, magnitude, summed
+from ._matmul_params import Product
+from ._scale_zero_point import exact, floats, less_zero, of_scales, quantized, reshaped
+
+
+class Scaled(Captures):
+    """Two factors and their product, each with its scale and its zero point."""
+
+    a: Tensor
+    a_scale: Tensor
+    a_zero: Tensor
+    b: Tensor
+    b_scale: Tensor
+    b_zero: Tensor
+    y_scale: Tensor
+    y_zero: Tensor
+
+
+def product_of(
+    g: Graph, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None, *, turned: bool = False
+) -> Parts:
+    """(a − a_zero) @ (b − b_zero) as floats, in as many parts as it takes for each to be whole.
+
+    turned: b is a matrix that lies transposed.
+    """
+    require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")
+    inner = -1 if b.rank == 1 else -2
+    axis = -1 if turned else inner
+    columns = [-1, 1] if turned else [-1]  # what spreads a zero point of each column
+    told = b.shape[axis]
+    depth = told if isinstance(told, int) else a.shape[-1]
+    require(isinstance(depth, int), "how many products are summed is not fixed")
+    bounds = np.full((depth, 1), magnitude(b, b_zero))
+    if b.is_constant and (b_zero is None or b_zero.is_constant):
+        whole = abs(exact(b, b_zero, columns))
+        bounds = np.moveaxis(whole, axis, 0).reshape(depth, -1)
+    places = cuts(bounds, magnitude(a, a_zero))
+    left, right = less_zero(g, a, a_zero, [-1, 1]), less_zero(g, b, b_zero, columns)
+    right = g.transpose(right, perm=[1, 0]) if turned else right
+
+    def part(start: int, stop: int) -> Tensor:
+        if stop - start == depth:
+            return g.matmul(left, right)
+        return g.matmul(g.slice(left, [start], [stop], [-1]), g.slice(right, [start], [stop], [inner]))
+
+    return summed(g, places, part)
+
+
+def product(g: Graph, m: Product) -> Tensor:
+    """(a − a_zero) @ (b − b_zero), in int32."""
+    return g.matmul_integer(m.a, m.b, m.a_zero, m.b_zero)
+
+
+def product_as_float(g: Graph, m: Product) -> Tensor:
+    """The same as float32."""
+    return g.cast(product(g, m), to=1)
+
+
+@rule(patterns=[product_as_float], target="any", lacking=True)
+def float_matmul_integer(g: Graph, m: Product) -> Tensor:
+    """Write a MatMulInteger that is cast to float32 as a MatMul of floats.
+
+    What: (a − a_zero) @ (b − b_zero), where the target has no products of integers.  Sums that might leave the whole
+    numbers of float32 are cut into parts that cannot, and added as int32.
+    Numerics: none; every product and every sum is a whole number below 2²⁴.
+    """
+    return as_float(g, product_of(g, m.a, m.b, m.a_zero, m.b_zero))
+
+
+@rule(patterns=[product], target="any", lacking=True)
+def matmul_integer(g: Graph, m: Product) -> Tensor:
+    """Write a MatMulInteger as a MatMul of floats, and that as int32.
+
+    What: (a − a_zero) @ (b − b_zero), where the target has no products of integers.  Sums that might leave the whole
+    numbers of float32 are cut into parts that cannot, and added as int32.
+    Numerics: none; every product and every sum is a whole number below 2²⁴.
+    """
+    return as_int32(g, product_of(g, m.a, m.b, m.a_zero, m.b_zero))
+
+
+def scaled(g: Graph, m: Scaled) -> Tensor:
+    """QLinearMatMul."""
+    return g.qlinear_matmul(m.a, m.a_scale, m.a_zero, m.b, m.b_scale, m.b_zero, m.y_scale, m.y_zero)
+
+
+@rule(patterns=[scaled], target="any", lacking=True)
+def qlinear_matmul(g: Graph, m: Scaled) -> Tensor:
+    """Write a QLinearMatMul as a MatMul of floats that is scaled, rounded and cut off.
+
+    What: round((a − a_zero) @ (b − b_zero) · a_scale · b_scale / y_scale) + y_zero, where the target has no products
+    of integers.
+    Numerics: none; the products are whole numbers, and the scales are multiplied as ONNX Runtime does.
+    """
+    made = as_float(g, product_of(g, m.a, m.b, m.a_zero, m.b_zero))
+    scale = of_scales(g, m.a_scale, m.b_scale, m.y_scale, [-1])
+    zero = reshaped(g, floats(g, m.y_zero), m.y_zero, [-1])
+    return quantized(g, g.mul(made, scale), zero, m.y_zero)
+
+

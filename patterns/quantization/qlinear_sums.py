@@ -1,0 +1,66 @@
+"""Sums and products of two quantised tensors, for targets without ONNX Runtime's QLinearAdd and QLinearMul."""
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require, rule
+from ._qlinear_pairs import Pair, fused, nudged
+from ._scale_zero_point import floats, quantized
+
+
+def added(g: Graph, m: Pair) -> Tensor:
+    """QLinearAdd."""
+    return g.ms_qlinear_add(m.a, m.a_scale, m.a_zero, m.b, m.b_scale, m.b_zero, m.y_scale, m.y_zero)
+
+
+@rule(patterns=[added], target="any", lacking=True)
+def qlinear_add(g: Graph, m: Pair) -> Tensor:
+    """Write a QLinearAdd as a sum of what was dequantised, or of the integers themselves.
+
+    What: round((a − a_zero) · a_scale / y_scale + (b − b_zero) · b_scale / y_scale) + y_zero.  All 65,536 pairs that
+    can be added are computed here: as ONNX Runtime's kernel does, which multiplies and adds with one rounding, and in
+    the forms that can be written.  The first is taken that gives the same integers for all of them: DequantizeLinear,
+    Add and QuantizeLinear where TensorRT has them, else one of floats that are whole.
+    Numerics: none; where no form is the same, some sum lies too near to the middle of two steps, and the node stays.
+    """
+    (sa, sb, sy), (za, zb, zy), (a, b) = m.scales(), m.zeros(), m.every()
+    with np.errstate(all="ignore"):
+        ra, rb = sa / sy, sb / sy
+        rest = np.float32(zy - fused(ra, za, rb * zb))  # as MlasQLinearAddKernelHelper has it
+        wanted = m.cut(fused(a, ra, fused(b, rb, rest)))
+        if m.takes_pairs() and (m.cut((a * sa + b * sb) / sy) == wanted).all():
+            return m.between(g, g.add(*m.dequantized(g)))
+        for constant in nudged(rest):
+            if (m.cut((b * rb + constant) + a * ra) == wanted).all():
+                inner, factor, outer, other = m.b, rb, m.a, ra
+            elif (m.cut((a * ra + constant) + b * rb) == wanted).all():
+                inner, factor, outer, other = m.a, ra, m.b, rb
+            else:
+                continue
+            part = g.add(g.mul(floats(g, inner), factor), constant)
+            return quantized(g, g.add(part, g.mul(floats(g, outer), other)), None, m.a)
+    require(False, "some sums lie too near to the middle of two steps")
+    raise AssertionError("it is refused")
+
+
+def multiplied(g: Graph, m: Pair) -> Tensor:
+    """QLinearMul."""
+    return g.ms_qlinear_mul(m.a, m.a_scale, m.a_zero, m.b, m.b_scale, m.b_zero, m.y_scale, m.y_zero)
+
+
+@rule(patterns=[multiplied], target="any", lacking=True)
+def qlinear_mul(g: Graph, m: Pair) -> Tensor:
+    """Write a QLinearMul as a product of what was dequantised, or of the integers themselves.
+
+    What: round((a − a_zero) · (b − b_zero) · a_scale · b_scale / y_scale + y_zero), as ONNX Runtime's kernel has it;
+    DequantizeLinear, Mul and QuantizeLinear where TensorRT has them and all 65,536 pairs come out the same.
+    Numerics: none.
+    """
+    (sa, sb, sy), (za, zb, zy), (a, b) = m.scales(), m.zeros(), m.every()
+    with np.errstate(all="ignore"):
+        factor = np.float32(np.float32(sa * sb) / sy)
+        wanted = m.cut(((a - za) * (b - zb)) * factor + zy)
+        if m.takes_pairs() and (m.cut((a * sa) * (b * sb) / sy) == wanted).all():
+            return m.between(g, g.mul(*m.dequantized(g)))
+    left, right = (floats(g, x) if not zero else g.sub(floats(g, x), zero) for x, zero in ((m.a, za), (m.b, zb)))
+    made = g.mul(g.mul(left, right), factor)
+    return quantized(g, g.add(made, zy) if zy else made, None, m.a)

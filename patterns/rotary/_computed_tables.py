@@ -1,0 +1,116 @@
+"""The tables of a rotary embedding that was found, each column once, as ops want them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from surgeon import Graph, Tensor, require
+from .._common.axes import is_as_large
+from ._decomposed_rotary import Rotary, Table
+from ._tables import Cells, are_of_one_turn, halved, sizes_of_table
+
+
+class Tables(NamedTuple):
+    """Cosine and sine of [batch, row, column], for half a head each, and whether the batch is one for all.
+
+    rows: the axis of the input for whose places there are rows; the heads are the other of 1 and 2.  is_apart: whether
+    each head has rows of its own, one head behind the other.
+    """
+
+    cos: Any
+    sin: Any
+    is_one: bool
+    rows: int = 2
+    is_apart: bool = False
+
+
+def tables(g: Graph, m: Rotary) -> Tables:
+    """The tables that a match found.  Refuses those to which x is spread."""
+    are_of_one_turn(m)
+    both = (m.cos, m.sin) if m.matrix is None else (Cells(m.matrix, 0), Cells(m.matrix, 1))
+    (cos, *said), (sin, *too) = (placed(g, m, one) for one in both)
+    require(said == too, "the tables' shapes differ or are unknown")
+    if m.scale.whole is not None:
+        scale, *more = placed(g, m, m.scale)
+        require(said == more, "the tables' shapes differ or are unknown")
+        are_fixed = all(isinstance(table, np.ndarray) for table in (cos, sin, scale))
+        cos, sin = (table * scale if are_fixed else g.mul(table, scale) for table in (cos, sin))
+    if any(one is not None for one in (m.backwards, m.sin.signed, m.sin.pair)):  # sines for the first part
+        sin = -sin if isinstance(sin, np.ndarray) else g.neg(sin)
+    return Tables(cos, sin, *said)
+
+
+def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
+    """A table as [batch, row, column], and what `Tables` says of both."""
+    source, half = m.x if m.base is None else m.base, m.sizes[3] // 2
+    require(source.dtype is not None, "the dtype of the input is unknown")
+    is_whole = isinstance(table, Table) and (table.whole is not None or table.signed is not None)
+    *sizes, columns = sizes_of_table(table)
+    is_told = columns == (2 * half if is_whole else half)
+    may_be = isinstance(half, int) and not (is_whole or isinstance(columns, int))
+    require(is_told or may_be, "the tables are not of half a head")
+    axes = len(m.shape) - 1
+    require(len(sizes) in range(1, axes + 1), "the tables have other axes than batch, head, row, column")
+    is_behind = len(sizes) > 1 and sizes[-1] == 1 and (sizes[-2] != 1 or isinstance(m.sizes[2], int))
+    rows = 1 if is_behind else 2  # heads stand behind the rows, or before
+    is_apart = rows == 2 and len(sizes) > 1 and sizes[-2] != 1
+    fits = len(sizes) == 2 or sizes[0] in (1, m.sizes[0])
+    fits = fits and sizes[-2:] == list(m.sizes[1:3]) and isinstance(sizes[-2], int) and sizes[-2] > 0
+    require(fits or not is_apart, "the tables differ from head to head, and are not for these heads and rows alone")
+    batch, count = sizes[0] if len(sizes) == 3 else 1, sizes[-2] if rows == 1 else sizes[-1]
+    for size, own in ((count, m.sizes[rows]), (batch, m.sizes[0])):
+        is_fixed = own == 1 or isinstance(size, int)
+        require(size in (1, own) or not is_fixed, "the tables have other batches or rows than the input")
+    dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
+    one, axis = halved(g, table, m.axis), 0 if is_apart else rows
+    rank = len(sizes) + 1
+    if is_told:
+        made = laid(g, one, rank, (batch, in_one(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
+    else:
+        require(not is_apart, "the tables are not known to be of half a head")
+        made = in_order(g, one, rank, axis)
+    sides = ((0, batch in (1, m.sizes[0])), (rows, is_as_large(count, m.sizes[rows])))
+    if not is_told or not all(is_there for _, is_there in sides):  # for one of all, or as many, which inputs tell alone
+        x = heads_of(g, m)
+        own = (1 if is_there else g.size_of(x, at + axes - 3) for at, is_there in sides)
+        made = g.spread(made, [*own, 1 if is_told else half])
+    return made, batch == 1, rows, is_apart
+
+
+def heads_of(g: Graph, m: Rotary) -> Tensor:
+    """The heads, made anew where what they are split from is read in their place."""
+    if m.base is None:
+        return m.x
+    if m.gone is not None or m.added is not None:
+        return g.squeeze(m.base, m.gone) if m.added is None else g.unsqueeze(m.base, m.added)
+    if m.base.shape == tuple(m.sizes):
+        return m.base
+    if m.base.shape == (1, *m.sizes):  # one of several that were joined
+        return g.squeeze(m.base, [0])
+    *ahead, heads, columns = m.sizes
+    is_split = len(m.shape) == 4 and bool(m.base.shape) and m.base.shape[:2] == tuple(ahead)
+    require(is_split, "the heads are split from other rows")
+    require(isinstance(heads, int), "the number of heads is unknown")
+    return g.reshape(m.base, [0, 0, heads, columns])
+
+
+def in_one(heads: Any, rows: Any) -> int:
+    """How many rows there are of all heads, -1 where that is not known: Reshape counts them, but not in empty ones."""
+    return heads * rows if isinstance(heads, int) and isinstance(rows, int) else -1
+
+
+def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int, int], rows: int, dtype: Any) -> Any:
+    """A table of so many axes as [batch, row, column].  rows: their axis; 0 where each head has its own."""
+    batch, count, half = sizes
+    if isinstance(table, np.ndarray):
+        return table.astype(dtype).reshape(batch, -1, half)
+    if batch == 1 or not rows:
+        return g.reshape(table, [1 if batch == 1 else 0, count, half])
+    return in_order(g, table, rank, rows)
+
+
+def in_order(g: Graph, table: Any, rank: int, rows: int) -> Any:
+    """The same of a table that has all of its columns as they are, however many."""
+    require(rank in (2, 3, 4), "the axes of a table are not known")
+    return table if rank == 3 else g.squeeze(table, [3 - rows]) if rank == 4 else g.unsqueeze(table, [0])

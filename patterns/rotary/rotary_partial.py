@@ -1,0 +1,50 @@
+"""Rotary position embedding of the first numbers of each head, behind which the others stay as they are."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, dims, require, rule
+from ._fused_rotary import Turning, by_onnx, by_runtime
+
+
+class Partial(Turning):
+    """Heads, the part of them that is turned and the rest.
+
+    joined: the parts of heads behind rows as one axis.
+    """
+
+    x: Tensor = dims("batch _ _ columns")
+    part: Tensor = dims("batch _ _ _")
+    rest: Tensor = dims("batch _ _ _")
+    joined: Tensor | Any = None
+    columns: int
+
+
+def of_part(g: Graph, m: Partial) -> Tensor:
+    """RotaryEmbedding of a part of each head; heads behind the rows are joined for it and split again."""
+    m.part, m.rest = g.parts(m.x, 2, -1)
+    m.joined = g.reshaped(m.part)
+    behind_rows = g.reshaped(by_runtime(g, m, m.joined))
+    return g.concat(g.any_of(by_runtime(g, m, m.part), by_onnx(g, m, m.part), behind_rows), m.rest, axis=-1)
+
+
+@rule(patterns=[of_part], target="any")
+def rotary_partial(g: Graph, m: Partial) -> Tensor:
+    """Let RotaryEmbedding take whole heads, of which it turns the first numbers, and leave the others itself.
+
+    What: concat(rotary(x[..., :n]), x[..., n:]) over the last axis of [batch, head, row, column], or with the heads
+    behind the rows, which ONNX Runtime's op takes joined.
+    Numerics: none.
+    """
+    size = m.part.shape[3]
+    require(not m.attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
+    if m.standard is not None:
+        return g.rotary_embedding(m.x, m.cos, m.sin, m.places, **{**m.attributes, "rotary_embedding_dim": size})
+    heads = m.x.shape[1 if m.joined is None else 2]
+    require(isinstance(heads, int), "the number of heads is unknown")
+    told = {"rotary_embedding_dim": size, "num_heads": heads}
+    if m.joined is None:
+        return by_runtime(g, m, m.x, **told)
+    is_joined = m.attributes.get("num_heads") == heads and m.joined.shape == (*m.part.shape[:2], heads * size)
+    require(is_joined, "the heads are joined otherwise")
+    made = by_runtime(g, m, g.reshape(m.x, [0, 0, heads * m.columns]), **told)
+    return g.reshape(made, [0, 0, heads, m.columns])

@@ -1,0 +1,1 @@
+"""Resize, RoI pooling and deformable attention."""

@@ -1,0 +1,1 @@
+"""Scales and batch normalisation, folded into weights."""

@@ -1,0 +1,79 @@
+"""Batch normalisation (Ioffe and Szegedy, arXiv:1502.03167) at inference, behind a convolution or a linear layer."""
+
+import numpy as np
+
+from surgeon import Constant, Graph, Tensor, require, rule
+from ._channel_weights import Array, Weighted, conv, convolution, new_bias, scaled, scaled_weights
+
+
+class Normalised(Weighted):
+    """A convolution or a linear layer, and what is told of the normalisation behind it; momentum plays no part."""
+
+    scale: Constant
+    shift: Constant
+    mean: Constant
+    variance: Constant
+    epsilon: float
+    momentum: float
+
+
+def norm(g: Graph, m: Normalised, made: Tensor) -> Tensor:
+    """(made − mean) / √(variance + ε) · scale + shift, each a vector over channels."""
+    vectors = m.scale, m.shift, m.mean, m.variance
+    return g.batch_normalization(made, *vectors, epsilon=m.epsilon, momentum=m.momentum)
+
+
+def conv_and_norm(g: Graph, m: Normalised) -> Tensor:
+    """(conv(x) − mean) / √(variance + ε) · scale + shift."""
+    return norm(g, m, conv(g, m))
+
+
+def linear_and_norm(g: Graph, m: Normalised) -> Tensor:
+    """The same behind a Gemm, whose columns are the channels."""
+    return norm(g, m, g.gemm(m.x, m.w, m.bias, **m.attributes))
+
+
+def at_inference(m: Normalised) -> None:
+    """Before opset 14 further outputs, of statistics, mean training (ONNX spec, BatchNormalization-9)."""
+    norms = [node for node in m.match.nodes if node.op == "BatchNormalization"]
+    require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
+
+
+def as_line(m: Normalised) -> tuple[Array, Array]:
+    """(factor, offset): the normalisation is x · factor + offset, in double precision."""
+    vectors = (m.scale, m.shift, m.mean, m.variance)
+    require(all(vector.rank == 1 for vector in vectors), "scale, bias, mean and variance must be vectors")
+    require(len({vector.shape for vector in vectors}) == 1, "scale, bias, mean and variance must be of one length")
+    scale, shift, mean, variance = (vector.values.astype(np.float64) for vector in vectors)
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + m.epsilon)
+        return factor, shift - mean * factor
+
+
+@rule(patterns=[conv_and_norm], conditions=[at_inference], target="onnx", opset=7)
+def conv_batch_norm(g: Graph, m: Normalised) -> Tensor:
+    """Fold a batch normalisation at inference into the convolution before it.
+
+    What: weights · k and (bias − mean) · k + shift with k = scale / √(variance + ε), computed from the constants.
+    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
+    """
+    op = convolution(m.match)
+    factor, offset = as_line(m)
+    weights = g.literal(scaled_weights(op, m.w, factor, m.attributes.get("group", 1)))
+    bias = g.literal(new_bias(m.bias, factor, offset, m.w.dtype))
+    made: Tensor = g.op(op, m.x, weights, bias, **m.attributes)
+    return made
+
+
+@rule(patterns=[linear_and_norm], conditions=[at_inference], target="onnx", opset=7)
+def gemm_batch_norm(g: Graph, m: Normalised) -> Tensor:
+    """Fold a batch normalisation at inference into the Gemm before it.
+
+    What: as `conv_batch_norm`; the columns of the product are the channels.
+    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
+    """
+    factor, offset = as_line(m)
+    weights = g.literal(scaled(m.w.values, factor.reshape(-1, 1) if m.attributes.get("transB", 0) else factor))
+    told = dict(m.attributes)
+    bias = g.literal(new_bias(m.bias, factor * told.pop("beta", 1.0), offset, m.w.dtype))
+    return g.gemm(m.x, weights, bias, **told)

@@ -1,0 +1,48 @@
+"""A number for each channel, multiplied with or added to what a convolution makes, as part of its weights and bias."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Constant, Graph, Tensor, rule
+from ._channel_weights import Weighted, channels_of, conv, convolution, new_bias, over_channels, scaled_weights
+
+
+class Scaled(Weighted):
+    """A convolution, transposed or not, and the constant behind it."""
+
+    factor: Constant | None = None
+    divisor: Constant | None = None
+    shift: Constant | None = None
+    less: Constant | None = None
+
+
+def multiplied(g: Graph, m: Scaled) -> Tensor:
+    """conv(x) · factor, or conv(x) / divisor."""
+    return g.any_of(g.mul(conv(g, m), m.factor), g.div(conv(g, m), m.divisor))
+
+
+def shifted(g: Graph, m: Scaled) -> Tensor:
+    """conv(x) + shift, or conv(x) − less."""
+    return g.any_of(g.add(conv(g, m), m.shift), g.sub(conv(g, m), m.less))
+
+
+@rule(patterns=[multiplied, shifted], target="onnx")
+def conv_scale(g: Graph, m: Scaled) -> Tensor:
+    """Fold a constant behind a convolution into its weights and bias.
+
+    What: conv(x) · c, conv(x) / c, conv(x) + c and conv(x) − c, where c is one number or one for each channel; a sum
+    leaves the weights as they are.
+    Numerics: rounding only; products are computed in double precision and rounded once to the weights' dtype.
+    """
+    op, group, rank = convolution(m.match), m.attributes.get("group", 1), m.w.rank
+    channels = channels_of(op, m.w, group)
+    one, two = (over_channels(item, rank, channels, 1.0) for item in (m.factor, m.divisor))
+    offset = over_channels(m.shift, rank, channels, 0.0) - over_channels(m.less, rank, channels, 0.0)
+    with np.errstate(all="ignore"):
+        ratio = one / two
+    is_product = m.shift is None and m.less is None
+    weights: Any = g.literal(scaled_weights(op, m.w, ratio, group)) if is_product else m.w
+    bias = None if is_product and m.bias is None else g.literal(new_bias(m.bias, ratio, offset, m.w.dtype))
+    made: Tensor = g.op(op, m.x, weights, bias, **m.attributes)
+    return made

@@ -1,0 +1,61 @@
+"""A number for each column of a linear layer, multiplied with what it makes, as part of its weights and bias."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Constant, Graph, Tensor, require, rule
+from ._channel_weights import Array, Weighted, linear, new_bias, of_columns, scaled
+
+
+class ScaledLinear(Weighted):
+    """A product of matrices, perhaps with a bias and its axes in another order, and the constant behind it."""
+
+    y: Tensor
+    perm: list[int] | Any = None
+    factor: Constant
+    attributes: dict[str, Any] | Any = None
+
+
+def multiplied(g: Graph, m: ScaledLinear) -> Tensor:
+    """(x · w + bias) · factor, perhaps with a Transpose between."""
+    made = g.any_of(linear(g, m), g.gemm(m.x, m.w, m.bias, **m.attributes))
+    m.y = g.any_of(g.transpose(made, perm=m.perm), made)
+    return g.mul(m.y, m.factor)
+
+
+def for_columns(m: ScaledLinear, columns: int) -> Array:
+    """The factor of each column.  Refuses one that runs along other axes, or one number for all, as attentions have."""
+    require(m.y.rank is not None and m.factor.rank <= m.y.rank, "how many axes the product has is unknown, or fewer")
+    axis = m.y.rank - 1 if m.perm is None else m.perm.index(m.y.rank - 1)
+    shape = (1,) * (m.y.rank - m.factor.rank) + tuple(m.factor.shape)
+    wanted = tuple(columns if own == axis else 1 for own in range(m.y.rank))
+    require(columns > 1 and shape == wanted, "the constant must hold one number for each column of the weights")
+    return m.factor.values.reshape(-1).astype(np.float64)
+
+
+@rule(patterns=[multiplied], target="onnx", opset=7)
+def matmul_scale(g: Graph, m: ScaledLinear) -> Tensor:
+    """Fold a number for each column behind a linear layer into its weights and bias.
+
+    What: (x · w + bias) · c with one number c for each column, as layer scale is written (Touvron et al.,
+    arXiv:2103.17239; ConvNeXt, DINOv2), behind a Transpose too.
+    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.  It stays where half
+    precision would hold the weights of a column with fewer digits.
+    """
+    turned = bool((m.attributes or {}).get("transB", 0))
+    columns = m.w.shape[0 if turned else -1]
+    of_columns(m, columns)
+    factor = for_columns(m, columns)
+    weights = scaled(m.w.values, factor[:, None] if turned else factor)
+    if weights.dtype == np.float16:
+        largest = np.abs(weights).max(axis=int(turned))
+        kept = (largest >= np.finfo(np.float16).tiny) | (largest == 0)
+        require(bool(kept.all()), "the weights of a column would have fewer digits in half precision")
+    bias = None if m.bias is None else g.literal(new_bias(m.bias, factor, np.zeros(()), m.w.dtype).reshape(-1))
+    if m.attributes is not None:
+        made: Tensor = g.gemm(m.x, g.literal(weights), bias, **m.attributes)
+    else:
+        made = g.matmul(m.x, g.literal(weights))
+        made = made if bias is None else g.add(made, bias)
+    return made if m.perm is None else g.transpose(made, perm=m.perm)
