@@ -95,3 +95,10 @@ def is_as_large(size: Any, whole: Any) -> bool:
     """Whether a size is another wherever the model runs, where both stand for one axis."""
     pairs = ((size, whole), (whole, size))
     return bool(size == whole or any(not isinstance(one, int) and one.is_cut_of(other) for one, other in pairs))
+
+
+def is_within(size: Any, whole: Any) -> bool:
+    """Whether a size never broadcasts another beside it: it is 1 or the other wherever the model runs."""
+    if size == 1 or (isinstance(whole, int) and whole > 1) or is_as_large(size, whole):
+        return True
+    return not isinstance(size, int) and bool(size.is_one_beside(whole))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require
+from .._common.axes import is_as_large
 
 
 class Merged(Captures):
@@ -38,18 +39,30 @@ class Merged(Captures):
     y: Tensor | None = dims("*batch _ _", default=None)
 
 
-def parted(g: Graph, x: Tensor, ahead: Sequence[Any]) -> Tensor:
-    """What is added to scores, with these axes in the place of its first; computed from its own shape alone."""
+def parted(g: Graph, x: Tensor, ahead: Sequence[Any], of: Tensor | None = None) -> Tensor:
+    """What is added to scores, with these axes in the place of its first.
+
+    of: the tensor whose first axes these are.  A first size that may be 1 at run time is broadcast to its batch.
+    """
     require(x.shape is not None and x.rank <= 3, "what is added has more axes, or nobody knows which")
     if x.rank < 3 or x.shape[0] == 1:
         return x
     free = [axis for axis, size in enumerate(ahead) if not isinstance(size, int)]
     known = prod(size for size in ahead if isinstance(size, int))
     require(len(free) < 2 and known > 0, "the sizes of several axes that become one are free")
-    first = g.div(g.size_of(x, 0), np.array([known], np.int64)) if free else None
+    number, own = np.array([known], np.int64), [size_of(g, x, axis) for axis in (1, 2)]
+    if of is not None and not is_as_large(x.shape[0], prod(ahead)):
+        count = g.mul(*(g.size_of(of, axis) for axis in free), number) if free else known
+        x = g.spread(x, [count, 1, 1])
+    first = g.div(g.size_of(x, 0), number) if free else None
     sizes = [first if axis in free else np.array([size], np.int64) for axis, size in enumerate(ahead)]
-    own = [np.array([x.shape[axis]]) if isinstance(x.shape[axis], int) else g.size_of(x, axis) for axis in (1, 2)]
     return g.reshape(x, g.concat(*sizes, *own, axis=0))
+
+
+def size_of(g: Graph, x: Tensor, axis: int) -> Any:
+    """The size of an axis, a constant where it is known."""
+    size = x.shape[axis]
+    return np.array([size], np.int64) if isinstance(size, int) else g.size_of(x, axis)
 
 
 def with_one_batch(g: Graph, x: Tensor) -> Tensor:

@@ -87,7 +87,7 @@ def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
     if m.b is not None:
         *ahead, last, end = range(m.a.rank)
         numbers = [number for number in (m.within, m.right) if number is not None]
-        bias = None if m.bias is None else parted(g, m.bias, m.batch)
+        bias = None if m.bias is None else parted(g, m.bias, m.batch, m.a)
         again = m.but(within=None, right=prod(numbers) if numbers else None, bias=bias)
         made = scores(g, again, m.a, m.b, [*ahead, end, last])
     if m.soft is not None:

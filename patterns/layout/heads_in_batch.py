@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
+from .._common.axes import is_as_large
 from .rows_first import swapped
 
 
@@ -61,6 +62,21 @@ def before_batch(g: Graph, m: Merged) -> Tensor:
     return m.y
 
 
+def bias_of_heads(g: Graph, m: Merged, heads: int) -> Tensor:
+    """What is added to scores, of [batch · heads, 1, rows, keys], with an axis of its own for the heads.
+
+    A first size that may be 1 at run time is broadcast.  Reshape gets both sizes, as an empty batch leaves -1 open.
+    """
+    is_first = m.moved is not None
+    batch, number = g.size_of(m.q.x, 0 if is_first else 1), np.array([heads], np.int64)
+    whole = m.bias
+    if not is_as_large(whole.shape[0], m.q.merged.shape[0]):
+        whole = g.spread(whole, [g.mul(batch, number), 1, 1, 1])
+    ahead = (number, batch) if is_first else (batch, number)
+    apart = g.reshape(whole, g.concat(*ahead, np.zeros(2, np.int64), axis=0))
+    return g.transpose(apart, perm=[1, 0, 2, 3]) if is_first else apart
+
+
 @rule(patterns=[behind_rows, before_batch])
 def heads_in_batch(g: Graph, m: Merged) -> Tensor:
     """Let MultiHeadAttention know the heads that are part of its batch, so that they are not moved there.
@@ -73,11 +89,8 @@ def heads_in_batch(g: Graph, m: Merged) -> Tensor:
     require(heads == m.k.number == m.v.number, "queries, keys and values have different numbers of heads")
     q, k, v = (g.reshape(x, [0, 0, -1]) if is_first else swapped(g, x) for x in (m.q.x, m.k.x, m.v.x))
     bias = m.bias
-    if bias is not None:
-        batch, number = g.size_of(m.q.x, 0 if is_first else 1), np.array([heads], np.int64)
-        ahead = (number, batch) if is_first else (batch, number)
-        apart = g.reshape(bias, g.concat(*ahead, np.zeros(2, np.int64), axis=0))  # not -1, of which nothing may be left
-        bias = g.transpose(apart, perm=[1, 0, 2, 3]) if is_first else apart
+    if bias is not None and bias.shape[0] != 1:
+        bias = bias_of_heads(g, m, heads)
     made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, **{**m.attributes, "num_heads": heads})
     width = heads * m.v.size
     if is_first:

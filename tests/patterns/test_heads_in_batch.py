@@ -54,12 +54,18 @@ FIRES = [
          graph(PARTS + attend() + BACK, BEHIND, "float[s, b, 64] y")),
     Case(heads_in_batch, "joined to a matrix", graph(PARTS + attend() + MATRIX, BEHIND, "float[sb, 64] y")),
     Case(heads_in_batch, "with a mask", graph(PARTS + attend("m") + BACK, BEHIND, "float[s, b, 64] y")),
+    Case(heads_in_batch, "with one mask for all",
+         graph(PARTS + attend("m") + BACK, BEHIND.replace("[c,", "[1,"), "float[s, b, 64] y")),
+    Case(heads_in_batch, "with a mask of each head",
+         graph(PARTS + attend("m") + BACK, BEHIND.replace("[c,", '["4*b",'), "float[s, b, 64] y")),
     Case(heads_in_batch, "the future hidden, as fairseq has it", graph(
         (PARTS + attend() + BACK).replace("num_heads = 1", "num_heads = 1, unidirectional = 1"),
         BEHIND.replace("[t,", "[s,"), "float[s, b, 64] y")),
     Case(heads_in_batch, "heads before the batch, as FastSpeech has them",
          graph(FIRST + attend() + APART, BEFORE, "float[b, s, 4, 16] y")),
     Case(heads_in_batch, "these with a mask", graph(FIRST + attend("m") + APART, BEFORE, "float[b, s, 4, 16] y")),
+    Case(heads_in_batch, "these with one mask for all",
+         graph(FIRST + attend("m") + APART, BEFORE.replace("[c,", "[1,"), "float[b, s, 4, 16] y")),
 ]
 SPARES = [
     Case(heads_in_batch, "other heads for the keys", why="different numbers of heads", model=graph(

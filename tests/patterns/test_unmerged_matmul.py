@@ -78,6 +78,11 @@ FIRES = [
     Case(unmerged_matmul, "slopes for each batch and head, as BLOOM has them",
          graph(f"{PLAIN} {merge('o')} d = MatMul(q3, c3) e = Mul(d, half) p = Add(o3, e) {END}")),
     Case(unmerged_matmul, "a bias for all", graph(f"{PLAIN} d = MatMul(q3, c3) p = Add(d, n) {END}")),
+    Case(unmerged_matmul, "a bias of each batch and head, or one for all", graph(
+        f"{PLAIN} d = MatMul(q3, c3) p = Add(d, u) {END}", inputs=f"{INPUTS}, float[e, s, t] u")),
+    Case(unmerged_matmul, "such a bias beside a known batch", graph(
+        f"{PLAIN} d = MatMul(q3, c3) p = Add(d, u) {END}",
+        inputs=f"{INPUTS}, float[e, s, t] u".replace("b, 4", "2, 4"))),
     Case(unmerged_matmul, "a factor whose shape is read",
          graph(f"{PLAIN} p = MatMul(q3, c3) {END} x = Shape(q3)", "float[b, 4, s, t] y, int64[3] x")),
     Case(unmerged_matmul, "a softmax and values", graph(VALUED, VALUES, FULL)),
