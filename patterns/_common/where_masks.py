@@ -1,10 +1,12 @@
 """Conditions for numbers to stay or to be replaced, told either way or for NaN, weights, and masks whose axes join."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor
+from .axes import is_as_large
 
 
 class Conditioned(Captures):
@@ -49,17 +51,19 @@ def guarded(g: Graph, weights: Tensor) -> Tensor:
     return g.any_of(plain, g.where(g.and_(g.greater(weights, 0.0), found), g.any_number(), below))
 
 
-def joined_ahead(g: Graph, mask: Tensor, rank: int, counts: tuple[Any, Any]) -> Tensor:
+def joined_ahead(g: Graph, mask: Tensor, rank: int, wholes: Sequence[Any], counts: Sequence[Any]) -> Tensor:
     """A mask for scores of so many axes, of which the first two are one now.
 
-    counts: how many of each there are, by which a mask of one of them alone is spread.
+    wholes, counts: the sizes of these two, and numbers or tensors that hold them, to which a mask is broadcast where it
+    may be smaller.
     """
     sizes = (*[1] * (rank - mask.rank), *mask.shape)
     if sizes[:2] == (1, 1):
         return g.squeeze(mask, [0]) if mask.rank == rank else mask
     wide = mask if mask.rank == rank else g.unsqueeze(mask, [0])
-    if 1 in sizes[:2]:
-        ahead = [count if size == 1 else 1 for size, count in zip(sizes, counts, strict=False)]
+    are_whole = [is_as_large(size, whole) for size, whole in zip(sizes, wholes, strict=False)]
+    if not all(are_whole):
+        ahead = [1 if is_whole else count for is_whole, count in zip(are_whole, counts, strict=True)]
         wide = g.spread(wide, [*ahead, *[1] * (rank - 2)])
     if all(isinstance(size, int) for size in sizes[2:]):
         return g.reshape(wide, [-1, *sizes[2:]])

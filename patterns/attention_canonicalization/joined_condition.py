@@ -1,5 +1,7 @@
 """A condition that hides scores while these are split into batches and heads, as fairseq has it."""
 
+import numpy as np
+
 from surgeon import Graph, Tensor, dims, require, rule
 from .._common.where_masks import Conditioned, chosen, joined_ahead
 
@@ -36,4 +38,5 @@ def joined_condition(g: Graph, m: Split) -> Tensor:
     condition = m.condition[0]
     require(condition.shape is not None, "the shape of the condition is unknown")
     require(condition.rank < 3 or condition.shape[-3] == 1, "the condition is not one for all heads")
-    return chosen(g, m.under(joined_ahead(g, condition, 4, (1, m.heads))), m.x, m.low)
+    counts = (g.div(g.size_of(m.x, 0), np.array([m.heads], np.int64)), m.heads)
+    return chosen(g, m.under(joined_ahead(g, condition, 4, m.split.shape[:2], counts)), m.x, m.low)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
+from .._common.axes import is_within
 from .._common.where_masks import Conditioned, chosen, joined_ahead
 
 
@@ -51,4 +52,8 @@ def fitted(g: Graph, m: InWindows, mask: Tensor) -> Tensor:
     require(mask.shape is not None and mask.rank <= 5, "the shape of a mask is unknown, or has more axes than scores")
     if mask.rank > 3 and mask.shape[:-3] not in ((1,), (1, 1)):
         require(all(isinstance(size, int) for size in mask.shape[-3:]), "the sizes of a mask are free")
-    return joined_ahead(g, mask, 5, (g.size_of(m.q, 0), m.windows))
+    wholes = (*m.q.shape[:4], m.keys)
+    sizes = (*[1] * (5 - mask.rank), *mask.shape)
+    for name, size, whole in zip(("batches", "windows", "heads", "rows", "keys"), sizes, wholes, strict=True):
+        require(is_within(size, whole), f"a mask has {size} {name} where the scores have {whole}")
+    return joined_ahead(g, mask, 5, wholes[:2], (g.size_of(m.q, 0), m.windows))

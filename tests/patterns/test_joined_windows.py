@@ -27,6 +27,8 @@ FIRES = [
     Case([joined_windows, attention], "a mask of each window", graph(ADDED, "float[3, 1, 7, 5] m")),
     Case([joined_windows, attention], "a mask of each batch", graph(ADDED, "float[b, 1, 4, 7, 5] m")),
     Case([joined_windows, attention], "a mask of each window in each batch", graph(ADDED, "float[b, 3, 1, 1, 5] m")),
+    Case([joined_windows, attention], "a mask of each window, or of all", graph(ADDED, "float[w, 4, 7, 5] m")),
+    Case([joined_windows, attention], "one of each batch, or window too", graph(ADDED, "float[b, w, 1, 7, 5] m")),
     Case([joined_windows, attention], "two masks, scaled scores", graph(
         ADDED.replace("x = Add(a, m)", "s = Mul(a, half) t = Add(s, m) x = Add(t, o)"),
         "float[b, 3, 1, 1, 5] m, float[b, 1, 4, 7, 5] o")),
@@ -37,6 +39,10 @@ FIRES = [
 SPARES = [
     Case(joined_windows, "no mask", why="the scores have no mask",
          model=graph(f"x = MatMul(q, k) {END}", "float[1, 4, 7, 5] m")),
+    Case(joined_windows, "a mask that may have more batches", why="a mask has c batches where the scores have b",
+         model=graph(ADDED, "float[c, 3, 4, 7, 5] m", Y.replace("b", "n"))),
+    Case(joined_windows, "a mask of more heads", why="a mask has 4 heads where the scores have 1",
+         model=graph(ADDED, "float[3, 4, 7, 5] m", qkv=QKV.replace("3, 4", "3, 1"))),
     Case(joined_windows, "free rows", why="no fixed number",
          model=graph(ADDED, "float[1, 4, 1, 5] m", Y.replace("7", "s"), QKV.replace("7", "s"))),
     Case(joined_windows, "four axes", why="has 4 axes",
