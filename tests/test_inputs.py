@@ -229,6 +229,16 @@ def test_boxes_are_of_a_picture_and_of_many_sizes(columns: int, call: str) -> No
     assert columns == 4 or set(found[:, 0]) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 5), (2, 3, 4), (2, 0, 5), (2, 3, 6)])
+def test_boxes_of_any_rank_are_made(shape: tuple[int, ...]) -> None:
+    """Nothing says that what a placeholder reads as boxes has two axes."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "torchvision" : 1]> g '
+        f"(float[2, 3, 8, 8] x, float{list(shape) or ''} r) => (float y) {{ y = torchvision.roi_align(x, r) }}"
+    )
+    assert synthesise(model, seed=0, dims={})["r"].shape == shape
+
+
 def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
     """Input 5 is added to the scores of com.microsoft::Attention, and holds past values in ONNX's own."""
     call = "y = {}Attention(q, k, v, m, a, b)"

@@ -49,7 +49,7 @@ def wanting(proof):
 # Patterns that no made-up model suits, by rule: each form holds a value that may be anything, values that must fit one
 # another, such as the halves of a table, or a number smaller than those that are made up.
 UNMADE = {
-    "deform_conv": {"torchvision", "mmcv", "plugin"},
+    **dict.fromkeys(["deform_conv", "roi_align"], {"torchvision", "mmcv", "plugin"}),  # attributes by name
     "group_norm": {"by_instances", "by_moments"},
     "group_norm_plugin": {"by_instances", "by_moments"},
     "group_norm_silu": {"behind_instances", "behind_moments"},

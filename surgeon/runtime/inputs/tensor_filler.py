@@ -169,10 +169,9 @@ class Filler:
         for at an edge itself rounding decides what is seen; none is turned round, which kernels may refuse.  Where
         there are five columns the first is the image.  Where it counts how far they overlap, see `_overlapping`.
         """
-        *lead, columns = self.shape
-        rows = math.prod(lead)
-        if columns not in (4, 5):
+        if self.shape[-1:] not in ((4,), (5,)):
             return self._plain()
+        rows, columns = math.prod(self.shape[:-1]), self.shape[-1]
         scale = np.exp2(self.random.uniform(0, np.log2(_WIDEST), (rows, 1)))
         starts = scale * self.random.uniform(-0.5, 1.0, (rows, 2))
         sizes = scale * self.random.uniform(0.1, 1.5, (rows, 2))
@@ -185,8 +184,9 @@ class Filler:
         corners = np.concatenate([starts, starts + sizes], axis=1)
         if columns == 4:
             return corners
-        images = Filler(replace(self.want, dims=self.want.dims[:1], kind="indices"), self.seed, self.sizes, self.values)
-        return np.concatenate([images._indices(ascending=False)[:, None], corners], axis=1)
+        want = replace(self.want, dims=self.want.dims[:-1], kind="indices")
+        images = Filler(want, self.seed, self.sizes, self.values)._indices(ascending=False)
+        return np.concatenate([images.reshape(-1, 1), corners], axis=1)
 
     def _overlapping(self, starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Every other box in the place of the one before, moved to the right until they overlap by a usual threshold.
