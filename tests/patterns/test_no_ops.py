@@ -58,7 +58,7 @@ FIRES = [
     Case(no_op_arithmetic, "plus 0, to be divided",
          model("n = Abs(x) a = Add(x, k) y = Div(a, n)", constants="float k = {0}")),
     Case(no_op_arithmetic, "plus 0, whole, to divide by",
-         model("a = Add(x, k) y = Div(x, a)", dtype="int64", constants="int64 k = {0}")),
+         model("q = Mul(x, x) a = Add(x, k) y = Div(q, a)", dtype="int64", constants="int64 k = {0}")),
     Case(no_op_arithmetic, "over 1", model("a = Div(x, k) y = Relu(a)", constants="float[1] k = {1}")),
     Case(no_op_arithmetic, "plus 0", model("a = Add(k, x) y = Relu(a)", constants="float[1, 1] k = {0}")),
     Case(
