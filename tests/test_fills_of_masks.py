@@ -8,8 +8,11 @@ from surgeon.patterns.attention._emit_ort import DIFFERS
 import surgeon
 from surgeon.testing import parse
 
-RULES = ["cleanup", "masked_attention", "causal_attention", "attention_of_one_projection"]
-HIDDEN = "Where(mask, scaled, fill)"
+RULES = ["cleanup", "multiplied_mask", "masked_attention", "causal_attention", "attention_of_one_projection"]
+HIDDEN = "masked = Where(mask, scaled, fill)"
+SHOWN = "m = Cast<to = 1>(mask) shown = Mul(scaled, m) rest = Sub(one, m) low = Mul(rest, fill)"
+ADDED = f"{SHOWN} masked = Add(low, shown)"
+TAKEN = f"{SHOWN.replace('low =', 'far =')} low = Neg(far) masked = Sub(shown, low)"
 
 
 def decoder(fill, hidden=HIDDEN):
@@ -18,29 +21,30 @@ def decoder(fill, hidden=HIDDEN):
         g (float[b, n, 8] x) => (float[b, n, 8] y)
         <float scale = {{0.5}}, int64[4] heads = {{0, 0, 2, 4}}, int64[3] rows = {{0, 0, 8}},
         int64[3] parts = {{8, 8, 8}}, int64 two = {{2}}, int64[1] first = {{0}}, float zero = {{0}},
-        float fill = {{{fill}}}> {{
+        float fill = {{{fill}}}, float one = {{1}}> {{
         p = MatMul(x, w) q0, k0, v0 = Split<axis = -1>(p, parts) q1 = Reshape(q0, heads) k1 = Reshape(k0, heads)
         v1 = Reshape(v0, heads) q = Transpose<perm = [0, 2, 1, 3]>(q1) k = Transpose<perm = [0, 2, 3, 1]>(k1)
         v = Transpose<perm = [0, 2, 1, 3]>(v1) scores = MatMul(q, k) scaled = Mul(scores, scale) sizes = Shape(scaled)
         n = Gather(sizes, two) n1 = Unsqueeze(n, first) square = Concat<axis = 0>(n1, n1)
-        ones = ConstantOfShape<value = float[1] {{1}}>(square) low = Trilu<upper = 0>(ones) mask = Cast<to = 9>(low)
-        masked = {hidden} weights = Softmax<axis = -1>(masked) o = MatMul(weights, v)
+        ones = ConstantOfShape<value = float[1] {{1}}>(square) triangle = Trilu<upper = 0>(ones) mask = Cast<to = 9>(triangle)
+        {hidden} weights = Softmax<axis = -1>(masked) o = MatMul(weights, v)
         t = Transpose<perm = [0, 2, 1, 3]>(o) y = Reshape(t, rows) }}""")
     weights = np.random.default_rng(3).normal(0, 0.4, (8, 24)).astype(np.float32)
     made.graph.initializer.append(numpy_helper.from_array(weights, "w"))
     return made
 
 
+@pytest.mark.parametrize("hidden", [HIDDEN, ADDED, TAKEN], ids=["chosen", "added", "subtracted"])
 @pytest.mark.parametrize("fill", ["-1e4", "-10001", "-12345", "-65504", "-1e9"])
-def test_a_row_of_scores_below_the_fill_does_not_count(fill):
+def test_a_row_of_scores_below_the_fill_does_not_count(fill, hidden):
     """Large inputs make scores of −1e5, beside which the original gives weight to what −1e4 hides."""
-    made, report = surgeon.rewrite(decoder(fill), RULES)
+    made, report = surgeon.rewrite(decoder(fill, hidden), RULES)
     assert report.outcome == "proved"
     assert "Attention" in [node.op_type for node in made.graph.node]
 
 
 @pytest.mark.parametrize(
-    "hides", ["Where(mask, scaled, zero)", "Where(mask, scaled, scaled)", "Where(mask, fill, scaled)"]
+    "hides", [HIDDEN.replace("fill", "zero"), HIDDEN.replace("fill", "scaled"), "masked = Where(mask, fill, scaled)"]
 )
 def test_scores_above_the_fill_count(hides):
     """A rule that hides what the original shows fails, whatever the fill is."""
@@ -51,3 +55,22 @@ def test_scores_above_the_fill_count(hides):
 
     with pytest.raises(surgeon.CheckFailed):
         surgeon.rewrite(decoder("-1e4", hides), causal)
+
+
+@pytest.mark.parametrize("wrong", ["no score", "the other scores", "the scores of zero"])
+def test_multiplied_scores_above_the_fill_count(wrong):
+    """A rule that hides others than what was multiplied with zero fails."""
+
+    def shown(g, m):
+        return {"no score": np.array(True), "the other scores": g.not_(g.cast(m, to=bool))}.get(wrong)
+
+    def pattern(g, m, x, f):
+        return g.softmax(g.add(g.mul(g.sub(1.0, m), f), g.mul(x, m)), axis=-1)
+
+    @surgeon.rule(patterns=[pattern], target="any", differs=DIFFERS)
+    def hiding(g, m, x, f):
+        kept = shown(g, m)
+        return g.softmax(g.where(g.not_(g.equal(x, 0.0)) if kept is None else kept, x, f), axis=-1)
+
+    with pytest.raises(surgeon.CheckFailed):
+        surgeon.rewrite(decoder("-1e4", ADDED), hiding)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
-from onnx import GraphProto, ModelProto
+from onnx import ModelProto, NodeProto
 from onnx.numpy_helper import to_array
 
 from surgeon.ops.traits.trait_lookup import likened_node
@@ -51,27 +51,51 @@ def reach_fill(
         return False
     from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
 
-    before = experiment.minis.before
-    fills = dict(_fills(before.graph))
-    if not fills:
+    graph = experiment.minis.before.graph
+    given = {tensor.name: to_array(tensor) for tensor in graph.initializer}
+    nodes = [node for node in graph.node if likened_node(node).chooses or _adds(node)]
+    inner = {name for node in graph.node for name in node.output if name}
+    read = dict.fromkeys(name for node in nodes for name in (*node.output, *node.input) if name in inner)
+    if not read:
         return False
     try:
-        with exposing(before, list(fills)) as shown, oracle(cast(ModelProto, shown), {}) as inner:
-            made = inner.run(dict(feeds))
+        with exposing(experiment.minis.before, list(read)) as shown, oracle(cast(ModelProto, shown), {}) as run:
+            known = {**given, **feeds, **run.run(dict(feeds))}
     except SessionError:
         return False
-    return any(_has_low_row(made[name], fill) for name, fill in fills.items() if name in made)
+    return any(
+        _has_low_row(known[node.output[0]], fill)
+        for node in nodes
+        if node.output[0] in known
+        for fill in (_added(node, known) if _adds(node) else _chosen(node, given))
+    )
 
 
-def _fills(graph: GraphProto) -> Iterator[tuple[str, float]]:
-    """What each node makes that chooses one finite negative number in places, and the number."""
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        facts = likened_node(node)
-        for name in [node.input[slot] for slot in facts.moves] if facts.chooses else ():
-            values = np.unique(to_array(constants[name])) if name in constants else np.zeros(0)
-            if values.size == 1 and -np.inf < values[0] < 0:
-                yield node.output[0], float(values[0])
+def _adds(node: NodeProto) -> bool:
+    """Whether a node adds or subtracts two tensors."""
+    return likened_node(node).family == "sum" and len(node.input) == 2
+
+
+def _chosen(node: NodeProto, given: Mapping[str, np.ndarray]) -> Iterator[float]:
+    """Each constant of one finite negative number that a node chooses in places."""
+    for slot in likened_node(node).moves:
+        values = np.unique(given.get(node.input[slot], np.zeros(0)))
+        if values.size == 1 and -np.inf < values[0] < 0:
+            yield float(values[0])
+
+
+def _added(node: NodeProto, known: Mapping[str, np.ndarray]) -> Iterator[float]:
+    """The one finite negative number of a tensor of such and zeros, if a node adds it where the other operand is zero.
+
+    So scores are hidden that are multiplied with zeros and ones.
+    """
+    if not all(name in known for name in node.input):
+        return
+    for slot, sign in enumerate(likened_node(node).signs):
+        low, kept = known[node.input[slot]] * sign, known[node.input[1 - slot]]
+        values = np.unique(low[low != 0])
+        if values.size == 1 and -np.inf < values[0] < 0 and not np.where(low != 0, kept, 0).any():
+            yield float(values[0])
 
 
 def _has_low_row(scores: np.ndarray, fill: float) -> bool:
