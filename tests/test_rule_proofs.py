@@ -49,7 +49,7 @@ def wanting(proof):
 # Patterns that no made-up model suits, by rule: each form holds a value that may be anything, values that must fit one
 # another, such as the halves of a table, or a number smaller than those that are made up.
 UNMADE = {
-    **dict.fromkeys(["deform_conv", "roi_align"], {"torchvision", "mmcv", "plugin"}),  # attributes by name
+    "deform_conv": {"torchvision", "mmcv", "plugin"},
     "group_norm": {"by_instances", "by_moments"},
     "group_norm_plugin": {"by_instances", "by_moments"},
     "group_norm_silu": {"behind_instances", "behind_moments"},
@@ -58,6 +58,7 @@ UNMADE = {
     "matmul_batch_norm": {"product_and_norm"},  # of rows that a reshape makes
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
+    "roi_align": {"torchvision", "mmcv", "plugin"},
     "size_of_joined": {"quotient"},
     "size_of_reshaped": {"sliced_reshaped", "told_reshaped"},
 }
