@@ -43,15 +43,15 @@ def reading_outside(step="step", limit="k", more=""):
 SMALL = "lot = ReduceMax<keepdims = 0>(sum) most = Constant<value = float {1000.0}>() small = Less(lot, most)"
 
 
-def reading(place, axis="axis = 0", rows="float[r, 4] w"):
-    """A loop that adds the next row of a tensor in each step, until the sum is small or negative."""
+def reading(place, axis=0, rows="float[r, 4] w"):
+    """A loop that adds the next row of a tensor in each step, until it has added as many as the tensor has."""
     return graph(
         f"""from = Constant<value = int64 {{0}}>() first = Constant<value = bool {{1}}>()
+        sizes = Shape<start = {axis}, end = {axis + 1}>(w) count = ReduceMax<keepdims = 0>(sizes)
         v, s, y = Loop<body = rows (int64 i, bool ran, int64 at, float[4] sum) => (bool go, int64 j, float[4] more,
                                                                                float[4] row) {{
-            one = Constant<value = int64 {{1}}>() j = Add(at, one) row = Gather<{axis}>(w, {place})
-            more = Add(sum, row) low = Constant<value = float {{0.25}}>()
-            size = ReduceMax<keepdims = 0>(more) go = Less(low, size)
+            one = Constant<value = int64 {{1}}>() j = Add(at, one) row = Gather<axis = {axis}>(w, {place})
+            more = Add(sum, row) done = Equal(j, count) go = Not(done)
         }}>(, first, from, x)""",
         f"(float[4] x, {rows}) => (float[4] s, float[t, 4] y)",
     )
@@ -76,7 +76,7 @@ FIRES = [
          model=reading_outside("other", more="other = Identity(step)")),
     Case(counted_loops, "while there are rows to read", model=reading("i"), target="tensorrt"),
     Case(counted_loops, "while there are columns to read, by a counter", target="tensorrt",
-         model=reading("at", "axis = 1", "float[4, r] w")),
+         model=reading("at", 1, "float[4, r] w")),
 ]
 SPARES = [
     Case(counted_loops, "a trip limit is there", loop(trips="k"), target="tensorrt",
