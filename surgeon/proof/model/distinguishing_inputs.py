@@ -289,7 +289,7 @@ def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
     for tensor in other.skeleton.graph.initializer:
         stored.setdefault((tensor.data_type, *tensor.dims), []).append(tensor)
     try:
-        for tensor, axis in _looked_up_in(original):
+        for tensor, axis in looked_up_in(original):
             rows = tensor.dims[axis] if -len(tensor.dims) <= axis < len(tensor.dims) else 0
             if tensor.data_type in FLOATS and rows > _FEW:
                 alike = stored.get((tensor.data_type, *tensor.dims), ())
@@ -300,7 +300,7 @@ def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
         theirs.close()
 
 
-def _looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:
+def looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:
     """Initializers of the main graph that nodes anywhere look up in, each once, and along which axis."""
     stored = {tensor.name: tensor for tensor in model.skeleton.graph.initializer}
     for holder in holders(model.skeleton):

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
 from surgeon.errors import ModelFileError
 from surgeon.file.io.atomic_file import AtomicFile
@@ -21,7 +21,7 @@ from surgeon.runtime.sessions.model_session import Whole
 from surgeon.runtime.sessions.ort_session import SessionError
 
 _GRAPH = ((7, 0),)
-_NODE, _INITIALIZER, _OUTPUT = 1, 5, 12  # fields of GraphProto
+_NODE, _INITIALIZER, _INPUT, _OUTPUT = 1, 5, 11, 12  # fields of GraphProto
 # Each run computes the whole model, whatever is fetched: few runs, but not more alive at once than memory takes.
 _AT_FIRST = 32  # tensors fetched in the first run, which shows how large they are
 _MOST_BYTES = 1 << 27  # about so much in each run behind it
@@ -35,17 +35,20 @@ def made_in(skeleton: ModelProto) -> list[str]:
 
 
 @contextmanager
-def exposing(model: Path | ModelProto, names: Sequence[str], *, alone: bool = False) -> Iterator[Path | ModelProto]:
+def exposing(
+    model: Path | ModelProto, names: Sequence[str], *, alone: bool = False, fed: Collection[str] = ()
+) -> Iterator[Path | ModelProto]:
     """Give the model with these tensors of its main graph as outputs, behind those that it has.
 
-    alone: as its only outputs, without the nodes and initializers that they do not need.
+    alone: as its only outputs, without the nodes and initializers that they do not need.  fed: initializers that are
+    inputs too, in place of which a run may be given other values.
 
     Of a file a copy is made, the weights by the kernel and shared where the file system can: beside the model, so that
     external data are found, or in the folder for temporary files where there are none and that place is read-only.
     It goes when the block is left; what a killed run leaves behind goes with a later one.  The outputs bear no types:
     ONNX Runtime infers them.  Raises ModelFileError when the model cannot be read or the copy not be written.
     """
-    if isinstance(model, ModelProto) and not alone:
+    if isinstance(model, ModelProto) and not alone and not fed:
         known = {value.name for value in model.graph.output}
         copy = ModelProto()
         copy.CopyFrom(model)
@@ -54,6 +57,12 @@ def exposing(model: Path | ModelProto, names: Sequence[str], *, alone: bool = Fa
         return
     with Model.open(model) as opened:
         patch = _patch(opened, names, alone)
+        inputs = [
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims).SerializeToString()
+            for tensor in opened.skeleton.graph.initializer
+            if tensor.name in fed and tensor.name not in {value.name for value in opened.skeleton.graph.input}
+        ]
+        patch.insert(_GRAPH, _INPUT, opened.count(_GRAPH, _INPUT), inputs)
         if isinstance(model, ModelProto):
             yield patch.to_proto()
             return

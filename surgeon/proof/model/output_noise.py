@@ -2,18 +2,23 @@
 
 Asked only when a comparison has failed.  A LayerNorm of mean 10^4, or a value on the edge of a quantisation step,
 answers differently to the last bit of its inputs; a difference of that size says nothing about a rewrite.
-Two probes: every float input moved by one unit in the last place, and ONNX Runtime's own optimisations turned on,
-which re-associate sums the way any fusion does (and reach models whose inputs are all integers).
+Two probes: every float input moved by one unit in the last place, or where there is none every table that a lookup
+reads; and ONNX Runtime's own optimisations turned on, which re-associate sums the way any fusion does.
 """
 
 import pathlib
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 
 import numpy as np
 from onnx import ModelProto
 
+from surgeon.errors import ModelFileError
+from surgeon.file.model import Model
+from surgeon.proof.model.distinguishing_inputs import looked_up_in
+from surgeon.proof.model.exposed_outputs import exposing
 from surgeon.runtime.numerics.array_comparison import finite_gap
-from surgeon.runtime.numerics.input_perturbation import moved_by_one_ulp
+from surgeon.runtime.numerics.input_perturbation import is_real, moved_by_one_ulp
 from surgeon.runtime.sessions.isolated_session import Away
 from surgeon.runtime.sessions.ort_session import SessionError
 
@@ -22,6 +27,7 @@ Outputs = Mapping[str, np.ndarray]
 
 # The part of an output's scale up to which noise may widen the tolerance.  Beyond it nothing can be told.
 CEILING = 1e-2
+_MOST_BYTES = 1 << 28  # of a table
 
 
 def measure(
@@ -30,14 +36,24 @@ def measure(
     """Return, for each run of the model, how far each output moves under either probe (in the output's own unit)."""
     listed = list(runs)
     noise: list[dict[str, float]] = [{} for _ in listed]
+    has_floats = any(is_real(array) for feeds, _ in listed for array in feeds.values())
+    tables = {} if has_floats else _tables(model)
     for optimised in (False, True):
         try:
-            with away.open(model, optimised=optimised) as session:
+            moving = exposing(model, (), fed=tables) if tables and not optimised else nullcontext(model)
+            with moving as source, away.open(source, optimised=optimised) as session:
                 for (feeds, outputs), known in zip(listed, noise, strict=True):
-                    answer = session.run(feeds if optimised else moved_by_one_ulp(feeds))
+                    answer = session.run(feeds if optimised else moved_by_one_ulp({**tables, **feeds}))
                     for name, array in outputs.items():
                         if name in answer and answer[name].shape == array.shape:
                             known[name] = max(known.get(name, 0.0), finite_gap(array, answer[name]))
-        except SessionError:
+        except (SessionError, ModelFileError):
             continue  # a probe that does not run measures nothing: the difference stands as it is
     return noise
+
+
+def _tables(model: pathlib.Path | ModelProto) -> dict[str, np.ndarray]:
+    """Stored tables of floats that a lookup reads, by name; larger ones are left out, as each run is given them."""
+    with Model.open(model) as opened:
+        arrays = {tensor.name: opened.value(tensor) for tensor, _ in looked_up_in(opened)}
+    return {name: array for name, array in arrays.items() if is_real(array) and array.nbytes <= _MOST_BYTES}

@@ -30,7 +30,8 @@ def _seed(name: str, turn: int) -> int:
     return zlib.crc32(name.encode()) + turn
 
 
-def _is_real(array: np.ndarray) -> bool:
+def is_real(array: np.ndarray) -> bool:
+    """Whether an array holds floats that can be moved."""
     return dtype_name(array) in TOLERANCES and array.dtype.kind != "c"
 
 
@@ -44,7 +45,7 @@ def _up(array: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _moved(array: np.ndarray, seed: int, whole: bool) -> np.ndarray:
-    if not _is_real(array):
+    if not is_real(array):
         return array
     with np.errstate(all="ignore"):
         ends = np.where(_up(array, seed), np.inf, -np.inf)
@@ -55,7 +56,7 @@ def _moved(array: np.ndarray, seed: int, whole: bool) -> np.ndarray:
 
 
 def _moved_apart(array: np.ndarray, seed: int, whole: bool, by: float) -> np.ndarray:
-    if not _is_real(array):
+    if not is_real(array):
         return array
     with np.errstate(all="ignore"):
         wide = plain(array).astype(np.float64)
