@@ -57,20 +57,23 @@ def test_scores_above_the_fill_count(hides):
         surgeon.rewrite(decoder("-1e4", hides), causal)
 
 
-@pytest.mark.parametrize("wrong", ["no score", "the other scores", "the scores of zero"])
-def test_multiplied_scores_above_the_fill_count(wrong):
-    """A rule that hides others than what was multiplied with zero fails."""
+WRONG = {  # what is shown
+    "all scores": lambda g, m, x: np.array(True),
+    "the other scores": lambda g, m, x: g.not_(g.cast(m, to=bool)),
+    "scores that are not zero": lambda g, m, x: g.not_(g.equal(x, 0.0)),
+}
 
-    def shown(g, m):
-        return {"no score": np.array(True), "the other scores": g.not_(g.cast(m, to=bool))}.get(wrong)
 
-    def pattern(g, m, x, f):
+@pytest.mark.parametrize("shown", WRONG.values(), ids=WRONG)
+def test_multiplied_scores_above_the_fill_count(shown):
+    """A rule that hides others than those that are multiplied with zero fails."""
+
+    def multiplied(g, m, x, f):
         return g.softmax(g.add(g.mul(g.sub(1.0, m), f), g.mul(x, m)), axis=-1)
 
-    @surgeon.rule(patterns=[pattern], target="any", differs=DIFFERS)
+    @surgeon.rule(patterns=[multiplied], target="any", differs=DIFFERS)
     def hiding(g, m, x, f):
-        kept = shown(g, m)
-        return g.softmax(g.where(g.not_(g.equal(x, 0.0)) if kept is None else kept, x, f), axis=-1)
+        return g.softmax(g.where(shown(g, m, x), x, f), axis=-1)
 
     with pytest.raises(surgeon.CheckFailed):
         surgeon.rewrite(decoder("-1e4", ADDED), hiding)
