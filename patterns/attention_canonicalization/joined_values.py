@@ -11,12 +11,14 @@ class TwoValues(Weights):
 
     first: Tensor = dims("batch heads rows _")
     second: Tensor = dims("batch heads rows _")
+    weights: Tensor | Any = None
     turned: Tensor | Any = None
 
 
 def products(g: Graph, m: TwoValues) -> Tensor:
     """softmax(scores) · first beside softmax(scores) · second; or with heads behind rows (differential transformer)."""
-    made = [g.matmul(weights(g, m), values) for values in (m.first, m.second)]
+    m.weights = weights(g, m)  # one tensor: else a guard against NaN may stand before one product only
+    made = [g.matmul(m.weights, values) for values in (m.first, m.second)]
     m.turned = g.concat(*(g.heads_first(one) for one in made), axis=-1)
     return g.any_of(g.concat(*made, axis=-1), m.turned)
 

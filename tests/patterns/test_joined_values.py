@@ -30,6 +30,10 @@ FIRES = [
     Case([joined_values, attention], "an attention", graph(ROWS, BEHIND)),
 ]
 SPARES = [
+    Case(joined_values, "the first of weights without NaN, the second with it", why="wanted",
+         model=graph(GUARDED.replace("d = MatMul(o", "d = MatMul(p"))),
+    Case(joined_values, "the second of weights without NaN, the first with it", why="wanted",
+         model=graph(GUARDED.replace("c = MatMul(o", "c = MatMul(p"))),
     Case(joined_values, "weights with another number for NaN", why="wanted",
          model=graph(GUARDED.replace("zero, p", "p, zero"))),
     Case(joined_values, "joined along another axis", why="wanted",
