@@ -61,6 +61,7 @@ UNMADE = {
     "roi_align": {"torchvision", "mmcv", "plugin"},
     "size_of_joined": {"quotient"},
     "size_of_reshaped": {"sliced_reshaped", "told_reshaped"},
+    "swapped_parts": {"in_three"},
 }
 # Rules that made-up models do not suit, as many sizes must fit one another, or as their forms are too many: those of
 # attention, which tests/attention proves on exports, and rules of layout and for one provider with tests of their own.
@@ -75,12 +76,14 @@ BY_EXPORTS = {
     "grouped_rows",
     "cache_length",
     "causal_attention",
+    "idle_mask",
     "unguarded_attention",
     "attention_of_one_projection",
     "attention_of_three_projections",
     "rotary_embedding",
     "split_sum",
     "joined_parts",
+    *("parted_matmul", "parted_weights"),
     "empty_parts",  # tensors without elements, which are not made up
     "written_parts",
     "attention_of_rows",
