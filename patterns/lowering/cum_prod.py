@@ -55,6 +55,7 @@ def cum_prod(g: Graph, m: Running) -> Tensor:
     require(length != 0, "there are no elements")
     require(m.x.dtype is not None, "the dtype of x is unknown")
     if not isinstance(length, int):
+        require(m.x.dtype.kind not in "iu", "its length is free, and ReduceProd of integers that overflow may not wrap")
         return by_rows(g, m, axis)
     require(length <= LONGEST, f"there are {length} elements; it is for up to {LONGEST}, or a length that is free")
     parts = [g.slice(m.x, [place], [place + 1], [axis]) for place in range(length)]

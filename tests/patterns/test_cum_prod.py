@@ -24,6 +24,9 @@ FIRES = [
                      "int64 a = {1}", 26)),
 ]
 SPARES = [
+    *(Case(cum_prod, f"of {dtype}, of free length", target="tensorrt", why="integers that overflow may not wrap",
+           model=graph("y = CumProd(x, a)", f"({dtype}[n, 5] x) => ({dtype}[n, 5] y)", "int64 a = {0}", 26))
+      for dtype in ("int32", "int64")),
     Case(cum_prod, "an axis that is an input", target="tensorrt", why="wanted a constant",
          model=graph("y = CumProd(x, a)", "(float[n, 5] x, int64 a) => (float[n, 5] y)", "", 26)),
     Case(cum_prod, "of many elements", target="tensorrt", why="it is for up to 256",
