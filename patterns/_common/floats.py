@@ -18,6 +18,11 @@ def widened(g: Graph, x: Tensor) -> Tensor:
     return g.cast(x, to="float32") if x.dtype in ("float16", "bfloat16") else x
 
 
+def narrowed(g: Graph, made: Tensor, x: Tensor) -> Tensor:
+    """What is made of `widened` tensors, in the dtype of x, which is one of them."""
+    return g.cast(made, to=x.dtype) if x.dtype in ("float16", "bfloat16") else made
+
+
 def for_epsilon(g: Graph, x: Tensor, epsilon: float) -> Tensor:
     """x times a number, so that its norm with the ε that a node can be told is the norm of x with this ε.
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Constant, Graph, Tensor, require
+from .._common.floats import widened
 
 
 class Summed(Captures):
@@ -30,8 +31,11 @@ def residual(g: Graph, m: Residual) -> Tensor:
 
 
 def summed(g: Graph, m: Summed) -> Tensor:
-    """x + skip + bias, in which the bias may be left out: in the kernel's order, as the first two may cancel."""
-    return g.add(m.x, m.skip) if m.bias is None else g.add(m.x, m.skip, m.bias)
+    """x + skip + bias, in which the bias may be left out: in the kernel's order, as the first two may cancel.
+
+    Half precision is added in float32, as the kernel does, and stays so for the norm.
+    """
+    return g.add(*(widened(g, part) for part in (m.x, m.skip, m.bias) if part is not None))
 
 
 def is_a_residual(m: Residual) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from .._common.axes import first_axis, from_axis, over_named_axes, scale_or_ones, spanning
-from .._common.floats import for_epsilon, widened
+from .._common.floats import for_epsilon, narrowed, widened
 
 
 class Layer(Captures):
@@ -85,11 +85,12 @@ def _(g: Graph, m: Layer) -> Tensor:
 
 def written_out(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
     """The normalisation from primitives; of half precision in float32, scale and bias too, as ONNX Runtime has it."""
-    wide = widened(g, x)
-    centred = g.centred(wide, axes)
+    return narrowed(g, of_wide(g, widened(g, x), scale, bias, axes, epsilon), x)
+
+
+def of_wide(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
+    """The same of what is no half precision; scale and bias may be."""
+    centred = g.centred(x, axes)
     normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
-    if wide is x:
-        scaled_ = g.mul(normal, scale)
-        return scaled_ if bias is None else g.add(scaled_, bias)
-    scaled_ = g.mul(normal, g.cast(scale, to="float32"))
-    return g.cast(scaled_ if bias is None else g.add(scaled_, g.cast(bias, to="float32")), to=x.dtype)
+    scaled_ = g.mul(normal, widened(g, scale))
+    return scaled_ if bias is None else g.add(scaled_, widened(g, bias))

@@ -5,7 +5,7 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from .._common.axes import Array, first_axis, from_axis, over_named_axes, scale_or_ones, spanning
-from .._common.floats import for_epsilon, widened
+from .._common.floats import for_epsilon, narrowed, widened
 
 
 class Rms(Captures):
@@ -92,6 +92,9 @@ def _(g: Graph, m: Rms) -> Tensor:
 
 def written_out(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     """The normalisation from primitives; of half precision in float32, the scale too, as ONNX Runtime has it."""
-    wide = widened(g, x)
-    normal = g.over_root(wide, g.add(g.mean_of_squares(wide, axes), epsilon))
-    return g.mul(normal, scale) if wide is x else g.cast(g.mul(normal, g.cast(scale, to="float32")), to=x.dtype)
+    return narrowed(g, of_wide(g, widened(g, x), scale, axes, epsilon), x)
+
+
+def of_wide(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    """The same of what is no half precision; the scale may be."""
+    return g.mul(g.over_root(x, g.add(g.mean_of_squares(x, axes), epsilon)), widened(g, scale))

@@ -1,8 +1,9 @@
 """A residual and the layer normalisation behind it."""
 
 from surgeon import Graph, Tensor, rule
+from .._common.floats import narrowed
 from ._residual import Residual, Summed, is_a_residual, residual, summed
-from .layer_norm import written_out
+from .layer_norm import of_wide
 
 
 def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
@@ -41,5 +42,5 @@ def skip_layer_norm(g: Graph, m: Residual) -> object:
 @skip_layer_norm.on("decomposed", conditions=[])
 def _(g: Graph, m: Summed) -> object:
     total = summed(g, m)
-    made = written_out(g, total, m.gamma, m.beta, [-1], m.epsilon)
-    return made if m.output_count == 1 else (made, total)
+    made = narrowed(g, of_wide(g, total, m.gamma, m.beta, [-1], m.epsilon), m.x)
+    return made if m.output_count == 1 else (made, narrowed(g, total, m.x))

@@ -1,7 +1,9 @@
 """Rules that take apart what other rules write: each fires where the target lacks the op, and spares it elsewhere."""
 
+import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 from surgeon.patterns.lowering.lowering import (
     lower_attention,
     lower_bias_fast_gelu,
@@ -21,6 +23,8 @@ from surgeon.patterns.lowering.lowering import (
     lower_swish,
 )
 
+from surgeon import rewrite
+from surgeon.runtime.sessions.ort_session import Session
 from surgeon.testing import Case, check_fires, check_spares
 from tests.test_lowering import one
 
@@ -33,11 +37,26 @@ def model(nodes, opset=18):
     return onnx.parser.parse_model(f"{header} g (float[b, 4] x) => (float[b, 4] y) {constants} {{ {nodes} }}")
 
 
+def half(op, vectors, total=""):
+    """A norm of a sum in half precision, of which the sum may be given out."""
+    header = '<ir_version: 10, opset_import: ["" : 18, "com.microsoft" : 1]> g'
+    constants = "float[4] wide = {1, 2, 3, 4}, float[4] other = {0.5, 2, -3, 1}"
+    made, more = (f', "", "", {total}', f", float16[b, s, 4] {total}") if total else ("", "")
+    return onnx.parser.parse_model(
+        f"{header} (float16[b, s, 4] x, float16[b, s, 4] z) => (float16[b, s, 4] y{more}) <{constants}> "
+        f"{{ w = Cast<to = 10>(wide) c = Cast<to = 10>(other) y{made} = com.microsoft.{op}(x, z, {vectors}) }}"
+    )
+
+
 EXACT, TANH = model("y = com.microsoft.Gelu(x)"), model("y = com.microsoft.FastGelu(x)")
 
 # fmt: off
 FIRES = [
     Case(lower_skip_layer_norm, "a broadcast summand, and the sum", one("SkipLayerNormalization"), target="onnx"),
+    Case(lower_skip_layer_norm, "half precision, no bias, and the sum", target="onnx",
+         model=half("SkipLayerNormalization", "w, c", "t")),
+    Case(lower_skip_rms_norm, "half precision, and the sum", target="onnx",
+         model=half("SkipSimplifiedLayerNormalization", "w, c", "t")),
     Case(lower_skip_rms_norm, "no bias", one("SkipSimplifiedLayerNormalization"), target="onnx"),
     Case(lower_embed_layer_norm, "a mask, counts and the sum", one("EmbedLayerNormalization"), target="onnx"),
     Case(lower_layer_norm, "before ONNX had it", model("y = LayerNormalization(x, w)", 16), target="onnx"),
@@ -86,3 +105,28 @@ def test_fires(case):
 def test_spares(case):
     """No byte changes, and the report says why."""
     check_spares(case)
+
+
+@pytest.mark.parametrize(
+    ("rule", "op", "vectors"),
+    [
+        (lower_skip_layer_norm, "SkipLayerNormalization", "w, c, c"),
+        (lower_skip_layer_norm, "SkipLayerNormalization", "w"),
+        (lower_skip_rms_norm, "SkipSimplifiedLayerNormalization", "w, c"),
+        (lower_skip_rms_norm, "SkipSimplifiedLayerNormalization", "w"),
+    ],
+)
+def test_half_precision_is_added_in_float32(rule, op, vectors):
+    """As the kernel does: sums overflow in half precision, and small differences beside large numbers are lost."""
+    before = half(op, vectors)
+    after, _ = rewrite(before, rule, target="onnx", check="none")
+    given = {
+        "x": np.array([[[6e4, 6e4, 1, 2], [2048, 2048, 2048, 2048]]], np.float16),
+        "z": np.array([[[6e4, 3e4, 2, 1], [0.25, 0.5, 0.75, 0.125]]], np.float16),
+    }
+    with Session(before) as session:
+        wanted = session.run(given)["y"]
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = ReferenceEvaluator(after).run(["y"], given)[0]  # ONNX Runtime would keep float32 between its nodes
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(made, wanted, rtol=2e-3, atol=2e-3)
