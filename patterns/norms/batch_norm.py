@@ -3,6 +3,7 @@
 import numpy as np
 
 from surgeon import Constant, Graph, Match, Tensor, require, rule
+from .._common.floats import narrowed, widened
 from ._per_channel import per_channel
 
 
@@ -52,8 +53,9 @@ def batch_norm(
 
 @batch_norm.on("decomposed")
 def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> Tensor:
+    # Half precision is computed in float32, as ONNX Runtime's kernel does: differences and quotients may overflow.
     require(x.rank is not None, "the rank of the input is unknown")
     shape = (-1, *[1] * (x.rank - 2))
-    root = g.sqrt(g.add(g.reshape(variance, shape), epsilon))
-    normal = g.div(g.sub(x, g.reshape(mean, shape)), root)
-    return g.add(g.mul(normal, g.reshape(scale, shape)), g.reshape(bias, shape))
+    scale, bias, mean, variance = (g.reshape(widened(g, one), shape) for one in (scale, bias, mean, variance))
+    normal = g.div(g.sub(widened(g, x), mean), g.sqrt(g.add(variance, epsilon)))
+    return narrowed(g, g.add(g.mul(normal, scale), bias), x)

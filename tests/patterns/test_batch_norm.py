@@ -1,8 +1,12 @@
 """Batch normalisation at inference: what is fused, what is spared and why."""
 
+import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 from surgeon.patterns.norms.batch_norm import batch_norm
 
+from surgeon import rewrite
+from surgeon.runtime.sessions.ort_session import Session
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3, h, w] x) => (float[n, 3, h, w] y)"
@@ -16,6 +20,9 @@ CONSTANTS = {
 VECTORS = {name: text.replace("[3, 1, 1]", "[3]") for name, text in CONSTANTS.items()}
 BY_HAND = "c = Sub(x, mean) e = Add(variance, eps) s = Sqrt(e) d = Div(c, s) m = Mul(d, scale) y = Add(m, bias)"
 FOLDED = "c = Sub(x, mean) d = Div(c, variance) m = Mul(d, scale) y = Add(m, bias)"
+HALF = " ".join(f"{name[0]} = Cast<to = 10>({name})" for name in ("scale", "bias", "mean", "variance"))
+HALF += " y = BatchNormalization(x, s, b, m, v)"
+OF_HALF = HEAD.replace("float", "float16")
 
 
 def graph(body, head=HEAD, **changed):
@@ -32,6 +39,7 @@ FIRES = [
     Case(batch_norm, "one mean for all channels", graph(BY_HAND, mean="float mean = {0.5}")),
     Case(batch_norm, "back to primitives", target="decomposed",
          model=graph("y = BatchNormalization(x, scale, bias, mean, variance)", **VECTORS)),
+    Case(batch_norm, "half precision, back to primitives", target="decomposed", model=graph(HALF, OF_HALF, **VECTORS)),
 ]
 SPARES = [
     Case(batch_norm, "in training, as the statistics are outputs", why="in training mode", target="decomposed",
@@ -66,3 +74,17 @@ def test_fires(case):
 def test_spares(case):
     """No byte changes, and the report says why."""
     check_spares(case)
+
+
+def test_half_precision_is_computed_in_float32():
+    """As the kernel does: the mean is taken off, and divided by a small deviation, before the scale makes it small."""
+    vectors = {"mean": [-5e4, 6e4, 0], "variance": [4e4, 1, 1e-6], "scale": [1, 0.5, 1e-3], "bias": [1, 2, 3]}
+    constants = {name: f"float[3] {name} = {{{', '.join(map(str, values))}}}" for name, values in vectors.items()}
+    before = graph(HALF, OF_HALF, **constants)
+    after, _ = rewrite(before, batch_norm, target="decomposed", check="none")
+    x = np.array([6e4, -6e4, 5e3], np.float16).reshape(1, 3, 1, 1)
+    with Session(before) as session, np.errstate(over="ignore", invalid="ignore"):
+        wanted = session.run({"x": x})["y"]
+        made = ReferenceEvaluator(after).run(["y"], {"x": x})[0]  # ONNX Runtime would keep float32 between its nodes
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(made, wanted, rtol=2e-3)
