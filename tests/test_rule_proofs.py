@@ -55,7 +55,6 @@ UNMADE = {
     "group_norm_silu": {"behind_instances", "behind_moments"},
     "instance_norm": {"with_scale_behind"},
     "l2_norm": {"floored"},
-    "matmul_batch_norm": {"product_and_norm"},  # of rows that a reshape makes
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
     "roi_align": {"torchvision", "mmcv", "plugin"},
@@ -83,7 +82,7 @@ BY_EXPORTS = {
     "rotary_embedding",
     "split_sum",
     "joined_parts",
-    *("parted_matmul", "parted_weights"),
+    *("parted_matmul", "parted_weights", "norm_of_heads", "matmul_batch_norm", "deformable_attention"),
     "empty_parts",  # tensors without elements, which are not made up
     "written_parts",
     "attention_of_rows",
@@ -96,7 +95,7 @@ BY_EXPORTS = {
     *("heads_in_batch", "stacked_projection", "heads_of_rows", "rows_of_heads"),  # axes that must be of others
     "rotary_of_rows",
     "rotary_partial",
-    "einsum",
+    *("einsum", "einsum_of_one", "rotation_matrix"),
     *("unmerged_matmul", "unmerged_linear", "turned_ones"),
     *("shared_keys", "spread_mask"),
     "rounded_norm",  # constants that are stored
@@ -113,6 +112,8 @@ BY_EXPORTS = {
     *("resized_by_products", "resized_elsewhere", "resized_axes"),  # constants that are told
     *("max_roi_pool", "reduced_truths", "narrow_celu"),  # truths, and what few run
     *("mixed_layer_norm", "mixed_scale"),  # what none runs
+    *("qlinear_concat", "qlinear_where", "qlinear_average_pool", "qlinear_global_average_pool", "qlinear_softmax"),
+    *("qlinear_sigmoid", "qlinear_leaky_relu", "qgemm"),
     *("requantized", "quantized_once", "qlinear_add", "qlinear_mul"),  # integers, and scales that are stored
     *("matmul_nbits", "dynamic_quantize_lstm", "gather_block_quantized", "dequantize_blocks"),  # packed weights
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
