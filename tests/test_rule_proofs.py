@@ -52,7 +52,7 @@ UNMADE = {
     "deform_conv": {"torchvision", "mmcv", "plugin"},
     "group_norm": {"by_instances", "by_moments"},
     "group_norm_plugin": {"by_instances", "by_moments"},
-    "group_norm_silu": {"behind_instances", "behind_moments"},
+    "group_norm_silu": {"of_parts"},
     "instance_norm": {"with_scale_behind"},
     "l2_norm": {"floored"},
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
@@ -83,6 +83,7 @@ BY_EXPORTS = {
     "split_sum",
     "joined_parts",
     *("parted_matmul", "parted_weights", "norm_of_heads", "matmul_batch_norm", "deformable_attention"),
+    *("layer_norm_channels_first", "rms_norm_channels_first", "length_norm", "length_norm_channels_first"),
     "empty_parts",  # tensors without elements, which are not made up
     "written_parts",
     "attention_of_rows",
